@@ -1,0 +1,44 @@
+#include "base/process.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+
+#include "base/error.h"
+
+namespace roundel {
+namespace {
+std::atomic<bool> g_interrupted{false};
+void on_signal(int signal) {
+  if (g_interrupted.exchange(true)) _exit(128 + signal);  // the second one ends at once
+}
+}  // namespace
+
+uint64_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+void install_interrupt_handler() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+bool interrupted() { return g_interrupted.load(std::memory_order_relaxed); }
+void throw_if_interrupted() {
+  if (interrupted()) fail(ErrorCode::kInterrupted, "interrupted");
+}
+bool stderr_is_terminal() { return isatty(2) == 1; }
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace roundel
