@@ -1,0 +1,47 @@
+// A checkpoint folder for reading: config.json, and one safetensors file or shards with an index. Opening it validates
+// every header, the index against the shards (both ways), and file sizes; no tensor data is read.
+//
+//   Checkpoint checkpoint = Checkpoint::open(folder);
+//   const TensorSpec* spec = checkpoint.find("model.embed_tokens.weight");
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "checkpoint/safetensors.h"
+#include "tensor/tensor.h"
+
+namespace roundel {
+
+class Checkpoint : public TensorSource {
+ public:
+  struct FileInfo {
+    std::string name;  // base name
+    uint64_t size = 0;
+    std::vector<std::string> tensors;  // in data order
+  };
+
+  // Throws Error listing all missing shards and all disagreements at once (reliability section B).
+  static Checkpoint open(const std::filesystem::path& folder);
+  Checkpoint(Checkpoint&&) noexcept;
+  ~Checkpoint() override;
+
+  const TensorSpec* find(std::string_view name) const override;
+  void read(const TensorSpec& spec, uint64_t offset, void* to, size_t bytes) const override;
+
+  const std::filesystem::path& folder() const;
+  const Json& config() const;  // config.json
+  const std::vector<FileInfo>& files() const;
+  std::vector<std::string> tensor_names() const;   // in file and data order
+  const std::vector<std::string>& warnings() const;  // total_size that is wrong, and the like
+  uint64_t total_tensor_bytes() const;
+
+ private:
+  struct Impl;
+  explicit Checkpoint(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace roundel

@@ -1,0 +1,82 @@
+// Plan: which scheme every module gets, and why. Made from the modules of a model and a request (flags, a recipe, or the
+// quantization_config of a stored checkpoint).
+//
+//   PlanRequest request{.groups = {{"", {"Linear"}, find_preset("W4A16", "--scheme").scheme}}, .ignore = {"lm_head"}};
+//   PlanResult result = make_plan(modules, request);
+//   result.problems.throw_if_any("the plan has problems");
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "scheme/quant_args.h"
+
+namespace roundel {
+
+// What an architecture says of one of its weight matrices (model/arch/<name>.cpp).
+struct ModuleInfo {
+  std::string name;            // "model.layers.0.self_attn.q_proj"
+  std::string class_name;      // "Linear" or "Embedding"
+  int64_t rows = 0, cols = 0;  // [out, in]
+  DType dtype = DType::kBF16;  // of the source weight (of the scales when stored quantized)
+  std::string fused_name;      // "model.layers.0.self_attn.qkv_proj": modules that engines fuse share it; "" = none
+};
+
+struct SchemeGroup {
+  std::string name;  // "group_0"; "" = to be numbered
+  std::vector<std::string> targets;
+  Scheme scheme;
+};
+
+enum class PlanOrigin { kCommandLine, kRecipe, kStored };
+enum class OnIndivisible { kError, kSkip, kPad, kChannel };
+
+struct PlanRequest {
+  std::vector<SchemeGroup> groups;
+  std::vector<std::string> ignore;
+  std::vector<std::string> default_ignore;  // like ignore, but no complaint when it matches nothing
+  PlanOrigin origin = PlanOrigin::kCommandLine;
+  OnIndivisible on_indivisible = OnIndivisible::kError;
+  std::string where = "command line";       // for messages
+};
+
+struct PlanEntry {
+  ModuleInfo module;
+  Scheme scheme;          // scheme.weights empty = stays dense; format filled in
+  std::string note;       // why it is dense, or was changed: "ignored by lm_head", "128 does not divide 192: one scale a row"
+  bool ignored = false;
+};
+
+struct Plan {
+  std::vector<PlanEntry> entries;  // in model order
+  std::map<std::string, size_t> index;
+  std::optional<QuantArgs> kv_cache;
+  const PlanEntry* find(const std::string& module) const;
+  bool any_quantized() const;
+};
+
+struct PlanResult {
+  Plan plan;
+  Problems problems;                  // errors: indivisible groups, unmatched targets, ...
+  std::vector<std::string> warnings;  // fused modules that disagree, unmatched ignores, ...
+};
+
+// Precedence: name > pattern > class. Among equals the later group wins on the command line; in a recipe or a stored
+// config the rule of compressed-tensors holds (spec 8.1).
+PlanResult make_plan(const std::vector<ModuleInfo>& modules, const PlanRequest& request);
+
+// The storage format a scheme gets when none is named (spec section 3; packed for W4A8, see there).
+std::string infer_format(const Scheme& scheme, const std::string& class_name);
+
+// Bits stored for a weight matrix under a scheme: codes, scales, zero points, with 16-bit or 32-bit scales.
+struct StoredBits {
+  double codes = 0, scales = 0, zero_points = 0;
+  double total() const { return codes + scales + zero_points; }
+};
+StoredBits stored_bits(const Scheme& scheme, int64_t rows, int64_t cols, DType scale_dtype);
+
+}  // namespace roundel
