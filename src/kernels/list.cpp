@@ -1,0 +1,47 @@
+#include "kernels/list.h"
+
+#include "base/cpu_features.h"
+#include "kernels/choose.h"
+
+namespace roundel {
+
+extern const LinearKernel kReferenceLinear;
+extern const VectorOps kReferenceOps;
+extern const AttentionKernel kReferenceAttention;
+
+namespace {
+
+constexpr const LinearKernel* kLinear[] = {&kReferenceLinear};
+constexpr const VectorOps* kVectorOps[] = {&kReferenceOps};
+constexpr const AttentionKernel* kAttention[] = {&kReferenceAttention};
+
+template <class Kernel>
+Support on_this_cpu(const Kernel& kernel) {
+  return kernel.supports(cpu_features());
+}
+
+}  // namespace
+
+std::span<const LinearKernel* const> linear_kernels() {
+  return kLinear;
+}
+std::span<const VectorOps* const> vector_ops_list() {
+  return kVectorOps;
+}
+std::span<const AttentionKernel* const> attention_kernels() {
+  return kAttention;
+}
+
+const LinearKernel& choose_linear(const LinearProblem& problem, std::vector<Refusal>* refused) {
+  return choose_kernel(
+      linear_kernels(), "linear", [&](const LinearKernel& k) { return k.supports(problem, cpu_features()); },
+      refused);
+}
+const VectorOps& vector_ops() {
+  return choose_kernel(vector_ops_list(), "vector", on_this_cpu<VectorOps>, nullptr);
+}
+const AttentionKernel& attention_kernel() {
+  return choose_kernel(attention_kernels(), "attention", on_this_cpu<AttentionKernel>, nullptr);
+}
+
+}  // namespace roundel
