@@ -14,6 +14,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "scheme/quant_args.h"
+#include "scheme/storage_format.h"
 
 namespace roundel {
 
@@ -23,7 +24,8 @@ struct ModuleInfo {
   std::string class_name;      // "Linear" or "Embedding"
   int64_t rows = 0, cols = 0;  // [out, in]
   DType dtype = DType::kBF16;  // of the source weight (of the scales when stored quantized)
-  std::string fused_name;      // "model.layers.0.self_attn.qkv_proj": modules that engines fuse share it; "" = none
+  std::string
+      fused_name;  // "model.layers.0.self_attn.qkv_proj": modules that engines fuse share it; "" = none
 };
 
 struct SchemeGroup {
@@ -33,6 +35,9 @@ struct SchemeGroup {
 };
 
 enum class PlanOrigin { kCommandLine, kRecipe, kStored };
+// What to do where the group size does not divide the columns of a weight: report it; leave the module dense; let the last
+// group be shorter (ceil(cols / group) scales a row; compressed-tensors itself does not run such a layer); use one scale a
+// row.
 enum class OnIndivisible { kError, kSkip, kPad, kChannel };
 
 struct PlanRequest {
@@ -41,13 +46,15 @@ struct PlanRequest {
   std::vector<std::string> default_ignore;  // like ignore, but no complaint when it matches nothing
   PlanOrigin origin = PlanOrigin::kCommandLine;
   OnIndivisible on_indivisible = OnIndivisible::kError;
-  std::string where = "command line";       // for messages
+  std::string where = "command line";  // for messages
+  std::optional<QuantArgs> kv_cache;   // handed on to the plan
 };
 
 struct PlanEntry {
   ModuleInfo module;
-  Scheme scheme;          // scheme.weights empty = stays dense; format filled in
-  std::string note;       // why it is dense, or was changed: "ignored by lm_head", "128 does not divide 192: one scale a row"
+  Scheme scheme;  // scheme.weights empty = stays dense; otherwise the format is filled in
+  std::string
+      note;  // why it is dense, or was changed: "ignored by lm_head", "128 does not divide 192: one scale a row"
   bool ignored = false;
 };
 
@@ -66,17 +73,13 @@ struct PlanResult {
 };
 
 // Precedence: name > pattern > class. Among equals the later group wins on the command line; in a recipe or a stored
-// config the rule of compressed-tensors holds (spec 8.1).
+// config the rule of compressed-tensors holds: the alphabetically first target, and of groups that share a target the
+// later one (spec 8.1). Ignore beats all. Embeddings follow only a name, a pattern or the class "Embedding", never
+// "Module", and take weight-only schemes.
+// All findings are collected in the result; Error(kLimit) is thrown when a pattern takes too many steps.
 PlanResult make_plan(const std::vector<ModuleInfo>& modules, const PlanRequest& request);
 
-// The storage format a scheme gets when none is named (spec section 3; packed for W4A8, see there).
-std::string infer_format(const Scheme& scheme, const std::string& class_name);
-
-// Bits stored for a weight matrix under a scheme: codes, scales, zero points, with 16-bit or 32-bit scales.
-struct StoredBits {
-  double codes = 0, scales = 0, zero_points = 0;
-  double total() const { return codes + scales + zero_points; }
-};
-StoredBits stored_bits(const Scheme& scheme, int64_t rows, int64_t cols, DType scale_dtype);
+// describe(scheme), or the dtype of a module that stays dense: "BF16".
+std::string describe(const PlanEntry& entry);
 
 }  // namespace roundel
