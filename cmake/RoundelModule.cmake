@@ -1,6 +1,16 @@
 # roundel_module(NAME DEPS ...): one static library roundel_NAME from every .cpp below the calling folder.
 # Flags that all of roundel shares are set here and nowhere else.
-set(ROUNDEL_FLAGS -Wall -Wextra -Wshadow -Wno-missing-field-initializers -fno-math-errno)
+set(ROUNDEL_FLAGS -Wall -Wextra -Wshadow -Wno-missing-field-initializers -Wnon-virtual-dtor -Woverloaded-virtual
+    -Wextra-semi -Wcast-qual -Wundef -Wvla -Wformat=2 -Wno-format-nonliteral -fno-math-errno)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  list(APPEND ROUNDEL_FLAGS -Wduplicated-cond -Wlogical-op)
+endif()
+if(ROUNDEL_WERROR)
+  list(APPEND ROUNDEL_FLAGS -Werror)
+endif()
+# The product's own code, tests left out; and besides, modules that read what a stranger wrote.
+set(ROUNDEL_STRICT_FLAGS -Wconversion -Wno-sign-conversion -Wold-style-cast)
+set(ROUNDEL_PARSERS base scheme checkpoint codec text quantize)
 if(ROUNDEL_SANITIZE)
   list(APPEND ROUNDEL_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
        -D_GLIBCXX_ASSERTIONS)
@@ -28,7 +38,10 @@ function(roundel_module NAME)
   endif()
   add_library(roundel_${NAME} STATIC ${sources})
   target_include_directories(roundel_${NAME} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
-  target_compile_options(roundel_${NAME} PRIVATE ${ROUNDEL_FLAGS})
+  target_compile_options(roundel_${NAME} PRIVATE ${ROUNDEL_FLAGS} ${ROUNDEL_STRICT_FLAGS})
+  if(NAME IN_LIST ROUNDEL_PARSERS)
+    target_compile_options(roundel_${NAME} PRIVATE -Wsign-conversion)
+  endif()
   target_link_libraries(roundel_${NAME} PUBLIC ${ARG_DEPS})
 endfunction()
 
