@@ -83,9 +83,10 @@ Json write_quant_config(const Plan& plan) {
   if (numbered.groups.empty() && !plan.kv_cache) return nullptr;
   const auto classes = schemes_of_classes(plan, numbered);
   for (const auto& [name, schemes] : classes)
-    if (schemes.size() == 1) numbered.groups[*schemes.begin()].targets.push_back(name);
+    if (schemes.size() == 1) numbered.groups[static_cast<size_t>(*schemes.begin())].targets.push_back(name);
   for (auto& [scheme, patterns] : cover_names(names_to_cover(plan, numbered, classes)))
-    for (std::string& pattern : patterns) numbered.groups[scheme].targets.push_back(std::move(pattern));
+    for (std::string& pattern : patterns)
+      numbered.groups[static_cast<size_t>(scheme)].targets.push_back(std::move(pattern));
 
   Json groups = Json::object();
   std::set<std::string> formats;

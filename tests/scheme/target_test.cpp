@@ -78,8 +78,7 @@ TEST(TargetSet, FindsAllMatchesAndRemembersThem) {
 
 TEST(TargetSet, LimitsTheNumberOfPatterns) {
   TargetSet set;
-  EXPECT_THROW(
-      for (int i = 0; i < 20000; ++i) set.add("re:x" + std::to_string(i), "test"), Error);
+  EXPECT_THROW(for (int i = 0; i < 20000; ++i) set.add("re:x" + std::to_string(i), "test"), Error);
 }
 
 }  // namespace
