@@ -5,13 +5,32 @@
 
 namespace roundel {
 
+extern const LinearKernel kAvx512W8A8;
+extern const LinearKernel kAvx512W4A8;
+extern const LinearKernel kAvx512W4A16;
+extern const LinearKernel kAvx512W8A16;
+extern const LinearKernel kAvx512F8A16;
+extern const LinearKernel kAvx512BF16;
+extern const LinearKernel kAvx512F16;
+extern const LinearKernel kAvx512F32;
+extern const LinearKernel kAvx2W8A8;
+extern const LinearKernel kAvx2W4A8;
+extern const LinearKernel kAvx2W4A16;
+extern const LinearKernel kAvx2W8A16;
+extern const LinearKernel kAvx2F8A16;
+extern const LinearKernel kAvx2BF16;
+extern const LinearKernel kAvx2F16;
+extern const LinearKernel kAvx2F32;
 extern const LinearKernel kReferenceLinear;
 extern const VectorOps kReferenceOps;
 extern const AttentionKernel kReferenceAttention;
 
 namespace {
 
-constexpr const LinearKernel* kLinear[] = {&kReferenceLinear};
+constexpr const LinearKernel* kLinear[] = {
+    &kAvx512W8A8, &kAvx512W4A8, &kAvx512W4A16, &kAvx512W8A16, &kAvx512F8A16,    &kAvx512BF16,
+    &kAvx512F16,  &kAvx512F32,  &kAvx2W8A8,    &kAvx2W4A8,    &kAvx2W4A16,      &kAvx2W8A16,
+    &kAvx2F8A16,  &kAvx2BF16,   &kAvx2F16,     &kAvx2F32,     &kReferenceLinear};
 constexpr const VectorOps* kVectorOps[] = {&kReferenceOps};
 constexpr const AttentionKernel* kAttention[] = {&kReferenceAttention};
 

@@ -2,8 +2,8 @@
 //
 //   std::vector<Refusal> refused;
 //   const LinearKernel& kernel = choose_linear(problem, &refused);
-// ROUNDEL_FORCE_KERNEL=name (a full name, or a prefix such as "reference") takes the first kernel of that name in each
-// list that has one; Error(kUsage) when it cannot do the problem.
+// ROUNDEL_FORCE_KERNEL=name (a full name, or a prefix such as "reference") takes the first kernel of that
+// name in each list that has one; Error(kUsage) when it cannot do the problem.
 #pragma once
 #include <span>
 #include <string>

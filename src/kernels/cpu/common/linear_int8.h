@@ -1,0 +1,319 @@
+// y[M,N] = x[M,K] . w[N,K]^T with int8 activations, over one tile. Included by an instruction set's folder only.
+//
+// Lanes are output rows (tile.h): a step multiplies four columns of 16 rows, unsigned bytes, with four broadcast
+// activations, signed bytes, and adds the four products to 32-bit sums, exactly. Weights are stored as q + offset
+// (128 or 8), so for a segment (a group, or 1024 columns of one):
+//   sum x (q - zp) = sum x (q + offset) - (offset + zp) * sum x
+//   total[r] += scale[g][r] * float(that)
+//   y = (total - x_zero * row_sum[r]) * x_scale
+// 1024 columns stay exact: 1024 * 128 * 255 < 2^31. As with floats there are two ways with equal results: direct for
+// up to 4 tokens, and panel, where bytes are read in place and nibbles are unpacked to bytes once for all tokens:
+//   panel [columns/4][16 rows][4] bytes, 16 KiB for each block; x copy [panel][token][1024 + pad]
+#pragma once
+#include "kernels/cpu/common/linear_finish.h"
+#include "kernels/cpu/common/tile.h"
+
+namespace roundel {
+
+// Isa8: how integers are multiplied.
+//   using W, X;                                          // four columns of kLanes rows; four activations, broadcast
+//   static constexpr int kXBytes;                        // bytes of one prepared activation
+//   static W weights(I bytes);
+//   static X load_x(const uint8_t* x, int64_t k);
+//   static I dot(I sum, W w, X x);                       // sum + the four products
+//   static int32_t prepare(const int8_t* x, int64_t n, uint8_t* to);   // returns the sum; pads with zeros to 8
+template <class Isa8, bool kNibbles>
+struct IntLinear {
+  using Isa = typename Isa8::Isa;
+  using F = typename Isa::F;
+  using I = typename Isa::I;
+  using Finish = LinearFinish<Isa>;
+  static constexpr int V = kBlockRows / Isa::kLanes;
+  static constexpr int B = Isa::kPanelBlocks;
+  static constexpr int kTokens = Isa::kIntPanelTokens;
+  static constexpr int kBytes = kNibbles ? 64 : 128;  // of 8 columns x 16 rows
+  static constexpr int32_t kOffset = kNibbles ? 8 : 128;
+  static constexpr int64_t kXStride = kIntSegment * Isa8::kXBytes + kXPad;
+
+  // Eight columns: the first four and the last four.
+  static inline __attribute__((always_inline)) void decode(const uint8_t* p, I (&w)[2][V]) {
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) {
+      const I bytes = Isa::iload(p + v * Isa::kLanes * 4);
+      if (kNibbles) {
+        const I low = Isa::iset1(0x0f0f0f0f);
+        w[0][v] = Isa::iand(bytes, low);
+        w[1][v] = Isa::iand(Isa::template srl<4>(bytes), low);
+      } else {
+        w[0][v] = bytes;
+        w[1][v] = Isa::iload(p + 64 + v * Isa::kLanes * 4);
+      }
+    }
+  }
+
+  static I correction(const LinearTile& t, const uint8_t* base, int64_t g, int v) {
+    const I offset = Isa::iset1(kOffset);
+    return t.has_zero ? Isa::iadd(offset, Finish::zero_point_int(t, base, g, v)) : offset;
+  }
+
+  static inline __attribute__((always_inline)) void fold(I sum, I corr, int32_t x_sum, F scale,
+                                                         float* total) {
+    const I exact = Isa::isub(sum, Isa::imul(corr, Isa::iset1(x_sum)));
+    Isa::store(total, Isa::fma(Isa::to_float(exact), scale, Isa::load(total)));
+  }
+
+  // ---- direct ----
+
+  template <int MR, int NB>
+  static void direct_blocks(const LinearTile& t, int64_t block, int64_t x_stride, int64_t segments) {
+    alignas(64) float total[MR][NB * kBlockRows] = {};
+    const uint8_t* base[NB];
+    for (int b = 0; b < NB; ++b) base[b] = t.packed + (block + b) * t.stride;
+    int64_t segment = 0;
+    for (int64_t g = 0; g < t.groups; ++g) {
+      const int64_t begin = g * t.group, end = begin + t.group < t.k ? begin + t.group : t.k;
+      for (int64_t k0 = begin; k0 < end; k0 += kIntSegment, ++segment) {
+        const int64_t k1 = k0 + kIntSegment < end ? k0 + kIntSegment : end;
+        I acc[MR][NB][V];
+        for (int m = 0; m < MR; ++m)
+          for (int b = 0; b < NB; ++b)
+            for (int v = 0; v < V; ++v) acc[m][b][v] = Isa::izero();
+        for (int64_t k = k0; k < k1; k += kStep) {
+#pragma GCC unroll 4
+          for (int b = 0; b < NB; ++b) {
+            I w[2][V];
+            decode(base[b] + k * (kBytes / kStep), w);
+#pragma GCC unroll 2
+            for (int h = 0; h < 2; ++h) {
+#pragma GCC unroll 2
+              for (int v = 0; v < V; ++v) {
+                const typename Isa8::W wide = Isa8::weights(w[h][v]);
+#pragma GCC unroll 4
+                for (int m = 0; m < MR; ++m) {
+                  acc[m][b][v] = Isa8::dot(acc[m][b][v], wide, Isa8::load_x(t.x + m * x_stride, k + 4 * h));
+                }
+              }
+            }
+          }
+        }
+        for (int b = 0; b < NB; ++b) {
+          for (int v = 0; v < V; ++v) {
+            const F scale = Finish::scale(t, base[b], g, v, 1.0f);
+            const I corr = correction(t, base[b], g, v);
+            for (int m = 0; m < MR; ++m) {
+              fold(acc[m][b][v], corr, t.x_sums[m * segments + segment], scale,
+                   &total[m][b * kBlockRows + v * Isa::kLanes]);
+            }
+          }
+        }
+      }
+    }
+    for (int m = 0; m < MR; ++m) {
+      for (int b = 0; b < NB; ++b) Finish::int_row(t, block + b, t.token0 + m, &total[m][b * kBlockRows]);
+    }
+  }
+
+  template <int MR>
+  static void direct(const LinearTile& t) {
+    const int64_t x_stride = (t.k + kStep - 1) / kStep * kStep * Isa8::kXBytes;
+    int64_t segments = 0;
+    for (int m = 0; m < MR; ++m) {
+      const int8_t* x = t.args->x_codes + (t.token0 + m) * t.args->ldx;
+      int32_t* sums = t.x_sums + m * segments;
+      int64_t segment = 0;
+      for (int64_t g = 0; g < t.groups; ++g) {
+        const int64_t begin = g * t.group, end = begin + t.group < t.k ? begin + t.group : t.k;
+        for (int64_t k = begin; k < end; k += kIntSegment) {
+          const int64_t n = end - k < kIntSegment ? end - k : kIntSegment;
+          sums[segment++] = Isa8::prepare(x + k, n, t.x + m * x_stride + k * Isa8::kXBytes);
+        }
+      }
+      segments = segment;
+    }
+    constexpr int NB = Isa::direct_blocks(MR);
+    int64_t block = t.block0;
+    for (; block + NB <= t.block1; block += NB) direct_blocks<MR, NB>(t, block, x_stride, segments);
+    for (; block < t.block1; ++block) direct_blocks<MR, 1>(t, block, x_stride, segments);
+  }
+
+  // ---- panel ----
+
+  using Segments = PanelSegments<Isa, kIntSegment>;
+  static constexpr int kMaxSegments = Segments::kMost;
+  struct Panel : Segments {
+    const uint8_t* weights[B];
+    alignas(64) uint8_t bytes[kNibbles ? B : 1][kNibbles ? kIntSegment * kBlockRows : 64];
+    alignas(64) float scales[kMaxSegments][B * kBlockRows];
+    alignas(64) int32_t corrections[kMaxSegments][B * kBlockRows];
+  };
+
+  static void decode_block(const LinearTile& t, int64_t block, int b, Panel& p) {
+    const uint8_t* base = t.packed + block * t.stride;
+    for (int s = 0; s < p.segments; ++s) {
+      for (int v = 0; v < V; ++v) {
+        const int lane = b * kBlockRows + v * Isa::kLanes;
+        Isa::store(&p.scales[s][lane], Finish::scale(t, base, p.group[s], v, 1.0f));
+        Isa::istore(&p.corrections[s][lane], correction(t, base, p.group[s], v));
+      }
+    }
+    const uint8_t* from = base + p.begin * (kBytes / kStep);
+    p.weights[b] = from;
+    if constexpr (kNibbles) {
+      p.weights[b] = p.bytes[b];
+      uint8_t* to = p.bytes[b];
+      for (int64_t k = 0; k < p.columns; k += kStep, from += kBytes, to += 128) {
+        I w[2][V];
+        decode(from, w);
+        for (int h = 0; h < 2; ++h)
+          for (int v = 0; v < V; ++v) Isa::istore(to + 64 * h + v * Isa::kLanes * 4, w[h][v]);
+      }
+    }
+  }
+
+  template <int MR>
+  static void micro(const uint8_t* x, const uint8_t* const* weights, int64_t columns, const float* scales,
+                    const int32_t* corrections, const int32_t* x_sums, int64_t sums_stride, float* total) {
+    I acc[MR][B][V];
+#pragma GCC unroll 16
+    for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 2
+      for (int b = 0; b < B; ++b)
+#pragma GCC unroll 2
+        for (int v = 0; v < V; ++v) acc[m][b][v] = Isa::izero();
+    const uint8_t* wb[B];
+    for (int b = 0; b < B; ++b) wb[b] = weights[b];
+#pragma GCC unroll 2
+    for (int64_t k = 0; k < columns; k += 4) {
+      typename Isa8::W w[B][V];
+#pragma GCC unroll 2
+      for (int b = 0; b < B; ++b)
+#pragma GCC unroll 2
+        for (int v = 0; v < V; ++v) {
+          w[b][v] = Isa8::weights(Isa::iload(wb[b] + k * kBlockRows + v * Isa::kLanes * 4));
+        }
+#pragma GCC unroll 16
+      for (int m = 0; m < MR; ++m) {
+        const typename Isa8::X xk = Isa8::load_x(x + m * kXStride, k);
+#pragma GCC unroll 2
+        for (int b = 0; b < B; ++b)
+#pragma GCC unroll 2
+          for (int v = 0; v < V; ++v) acc[m][b][v] = Isa8::dot(acc[m][b][v], w[b][v], xk);
+      }
+    }
+#pragma GCC unroll 2
+    for (int b = 0; b < B; ++b)
+#pragma GCC unroll 2
+      for (int v = 0; v < V; ++v) {
+        const int lane = b * kBlockRows + v * Isa::kLanes;
+        const F scale = Isa::load(scales + lane);
+        const I corr = Isa::iload(corrections + lane);
+#pragma GCC unroll 16
+        for (int m = 0; m < MR; ++m) {
+          fold(acc[m][b][v], corr, x_sums[m * sums_stride], scale, total + m * B * kBlockRows + lane);
+        }
+      }
+  }
+
+  template <int MR>
+  static void micro_tokens(const Panel& p, const uint8_t* x, const int32_t* x_sums, float* total) {
+    int64_t done = 0;
+    for (int s = 0; s < p.segments; ++s) {
+      const uint8_t* w[B];
+      for (int b = 0; b < B; ++b) w[b] = p.weights[b] + done * kBlockRows;
+      micro<MR>(x + done * Isa8::kXBytes, w, p.length[s], p.scales[s], p.corrections[s], x_sums + s,
+                kMaxSegments, total);
+      done += p.length[s];
+    }
+  }
+  using MicroFn = void (*)(const Panel&, const uint8_t*, const int32_t*, float*);
+
+  template <int MR>
+  static MicroFn micro_for(int64_t tokens) {
+    if constexpr (MR > 1) {
+      if (tokens < MR) return micro_for<MR - 1>(tokens);
+    }
+    return micro_tokens<MR>;
+  }
+
+  static void multiply(const LinearTile& t, const Panel& p, const uint8_t* x, const int32_t* x_sums,
+                       float* total) {
+    const int64_t tokens = t.token1 - t.token0;
+    int64_t left = (tokens + kTokens - 1) / kTokens;
+    for (int64_t m = 0; m < tokens; --left) {
+      const int64_t rows = (tokens - m + left - 1) / left;
+      micro_for<kTokens>(rows)(p, x + m * kXStride, x_sums + m * kMaxSegments, total + m * B * kBlockRows);
+      m += rows;
+    }
+  }
+
+  static void prepare_x(const LinearTile& t, const Panel& p, uint8_t* to, int32_t* x_sums) {
+    for (int64_t m = t.token0; m < t.token1; ++m, to += kXStride, x_sums += kMaxSegments) {
+      const int8_t* from = t.args->x_codes + m * t.args->ldx + p.begin;
+      uint8_t* at = to;
+      for (int s = 0; s < p.segments; ++s) {
+        x_sums[s] = Isa8::prepare(from, p.length[s], at);
+        from += p.length[s];
+        at += p.length[s] * Isa8::kXBytes;
+      }
+    }
+  }
+
+  static void panels(const LinearTile& t) {
+    const int64_t tokens = t.token1 - t.token0;
+    const int64_t x_size = tokens * kXStride;
+    const int64_t most = t.x_bytes / x_size;
+    const int64_t strips = (t.block1 - t.block0 + B - 1) / B;
+    const int64_t strip_size = tokens * B * kBlockRows;
+    for (int64_t i = 0; i < strips * strip_size; i += Isa::kLanes) Isa::store(t.totals + i, Isa::zero());
+
+    Panel p;
+    for (int64_t k = 0; k < t.k;) {
+      int64_t end = k;
+      for (int64_t i = 0; i < most && end < t.k; ++i) {
+        p.plan(t, end);
+        prepare_x(t, p, t.x + i * x_size, t.x_sums + i * tokens * kMaxSegments);
+        end = p.begin + p.columns;
+      }
+      for (int64_t strip = 0; strip < strips; ++strip) {
+        int64_t at = k;
+        for (int64_t i = 0; at < end; ++i) {
+          p.plan(t, at);
+          for (int b = 0; b < B; ++b) {
+            const int64_t block = t.block0 + strip * B + b;
+            // Rows beyond the last block are computed from it and thrown away.
+            decode_block(t, block < t.block1 ? block : t.block1 - 1, b, p);
+          }
+          multiply(t, p, t.x + i * x_size, t.x_sums + i * tokens * kMaxSegments,
+                   t.totals + strip * strip_size);
+          at = p.begin + p.columns;
+        }
+      }
+      k = end;
+    }
+    for (int64_t strip = 0; strip < strips; ++strip) {
+      for (int64_t m = 0; m < tokens; ++m) {
+        for (int b = 0; b < B && t.block0 + strip * B + b < t.block1; ++b) {
+          Finish::int_row(t, t.block0 + strip * B + b, t.token0 + m,
+                          t.totals + strip * strip_size + (m * B + b) * kBlockRows);
+        }
+      }
+    }
+  }
+
+  static void run(const LinearTile& t) {
+    switch (t.token1 - t.token0) {
+      case 1:
+        return direct<1>(t);
+      case 2:
+        return direct<2>(t);
+      case 3:
+        return direct<3>(t);
+      case 4:
+        return direct<4>(t);
+      default:
+        return panels(t);
+    }
+  }
+};
+
+}  // namespace roundel

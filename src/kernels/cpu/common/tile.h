@@ -1,0 +1,67 @@
+// What the baseline driver hands to an instruction set's code: one tile of a linear problem, rows x tokens.
+// Plain data only: an inline function here could be linked everywhere in its AVX-512 copy.
+//
+// The packed weight is a row of blocks of 16 output rows, `stride` bytes each (drive/linear_layout.h draws one):
+//   codes of the block, 16 rows interleaved | scales (groups,16) | zero points (groups,16) | row sums (16)
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/linear.h"
+
+namespace roundel {
+
+constexpr int64_t kBlockRows = 16;  // one AVX-512 vector of floats, two of AVX2
+constexpr int64_t kStep = 8;        // columns that are decoded at a time: the nibbles of one 32-bit word
+// A sum over columns starts anew after this many (and at each group) and is added to the row's total: the panel of
+// decoded weights that serves all tokens has this many columns. 256 columns x 32 rows x 4 bytes = 32 KiB: the L1
+// cache of 48 KiB less the activations (AVX2: 16 rows, 16 of 32 KiB). Integers: the same in bytes.
+constexpr int64_t kFloatSegment = 256;
+constexpr int64_t kIntSegment = 1024;
+// Up to here a tile reads the packed weights once, without a panel: decoding costs no more than the products.
+constexpr int64_t kDirectTokens = 4;
+// A tile's tokens at most: a panel column serves so many products that decoding it costs < 1 %.
+constexpr int64_t kTileTokens = 256;
+constexpr int64_t kTileBlocks = 8;
+// Copied activations of a tile (half of a small L2 cache), in rows that are a panel's columns long plus one cache
+// line, so that the rows of different tokens lie in different sets of the cache.
+constexpr int64_t kTileXBytes = 512 << 10;
+constexpr int64_t kXPad = 64;
+
+struct LinearTile {
+  const uint8_t* packed = nullptr;
+  int64_t stride = 0, scales = 0, zeros = 0, sums = 0;  // offsets in a block
+  bool has_scale = false, has_zero = false;
+  ScaleType scale_type = ScaleType::kBF16;
+  int64_t n = 0, k = 0, group = 0, groups = 0;
+  int64_t block0 = 0, block1 = 0;  // rows 16 * block0 .. min(n, 16 * block1)
+  int64_t token0 = 0, token1 = 0;
+  const LinearArgs* args = nullptr;
+  // Scratch, on 64 bytes: x: x_bytes; totals: kTileTokens * kTileBlocks * 16; x_sums: x_bytes / kStep.
+  uint8_t* x = nullptr;
+  float* totals = nullptr;
+  int32_t* x_sums = nullptr;
+  int64_t x_bytes = 0;
+};
+
+using LinearTileFn = void (*)(const LinearTile&);
+
+void avx512_w4a16_tile(const LinearTile&);
+void avx512_w8a16_tile(const LinearTile&);
+void avx512_f8a16_tile(const LinearTile&);
+void avx512_bf16_tile(const LinearTile&);
+void avx512_f16_tile(const LinearTile&);
+void avx512_f32_tile(const LinearTile&);
+void avx512vnni_w4a8_tile(const LinearTile&);
+void avx512vnni_w8a8_tile(const LinearTile&);
+
+void avx2_w4a16_tile(const LinearTile&);
+void avx2_w8a16_tile(const LinearTile&);
+void avx2_f8a16_tile(const LinearTile&);
+void avx2_bf16_tile(const LinearTile&);
+void avx2_f16_tile(const LinearTile&);
+void avx2_f32_tile(const LinearTile&);
+void avx2_w4a8_tile(const LinearTile&);
+void avx2_w8a8_tile(const LinearTile&);
+
+}  // namespace roundel

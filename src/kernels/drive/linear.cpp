@@ -1,0 +1,197 @@
+// The listed CPU kernels for matrices: what each can do, and how a problem is cut into tiles for the threads.
+// The tiles themselves are in kernels/cpu/<isa>.
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "base/checked.h"
+#include "base/cpu_features.h"
+#include "base/thread_pool.h"
+#include "kernels/api/linear.h"
+#include "kernels/cpu/common/tile.h"
+#include "kernels/drive/linear_layout.h"
+
+namespace roundel {
+namespace {
+
+Support no(const char* reason) {
+  return {false, reason};
+}
+
+// Each thread keeps its scratch: at most x_bytes * 1.5 + 128 KiB, once the largest problem has been seen.
+class Scratch {
+ public:
+  void attach(LinearTile& tile, int64_t x_bytes) {
+    constexpr int64_t kTotals = kTileTokens * kTileBlocks * kBlockRows * 4;
+    x_bytes = round_up(x_bytes, 64);
+    const int64_t bytes = x_bytes + round_up(x_bytes / kStep * 4, 64) + kTotals;
+    if (bytes > size_) {
+      memory_.reset(static_cast<uint8_t*>(std::aligned_alloc(64, static_cast<size_t>(bytes))));
+      if (!memory_) throw std::bad_alloc();
+      size_ = bytes;
+    }
+    tile.x = memory_.get();
+    tile.x_bytes = x_bytes;
+    tile.totals = reinterpret_cast<float*>(memory_.get() + x_bytes);
+    tile.x_sums = reinterpret_cast<int32_t*>(memory_.get() + x_bytes + kTotals);
+  }
+
+ private:
+  struct Free {
+    void operator()(uint8_t* p) const { std::free(p); }
+  };
+  std::unique_ptr<uint8_t, Free> memory_;
+  int64_t size_ = 0;
+};
+
+thread_local Scratch scratch;
+
+void drive(LinearTileFn fn, const LinearLayout& at, const LinearProblem& p, const uint8_t* packed,
+           const LinearArgs& args, ThreadPool& pool) {
+  if (args.m <= 0 || p.n <= 0) return;
+  LinearTile tile;
+  tile.packed = packed;
+  tile.stride = at.stride, tile.scales = at.scales, tile.zeros = at.zeros, tile.sums = at.sums;
+  tile.has_scale = at.has_scale, tile.has_zero = p.has_zero_point, tile.scale_type = at.scale_type;
+  tile.n = p.n, tile.k = p.k, tile.group = at.group, tile.groups = at.groups;
+  tile.args = &args;
+
+  // Tokens in equal parts of at most kTileTokens, rows in parts that give each thread a few tiles.
+  const bool direct = args.m <= kDirectTokens;
+  const int64_t token_parts = ceil_div(args.m, kTileTokens);
+  const int64_t tokens = ceil_div(args.m, token_parts);
+  int64_t blocks = direct ? 4 : kTileBlocks;
+  while (blocks > 2 && ceil_div(at.blocks, blocks) * token_parts < int64_t{2} * pool.size()) blocks /= 2;
+  const int64_t row_parts = ceil_div(at.blocks, blocks);
+  const int64_t x_bytes = std::max(kTileXBytes, direct ? kDirectTokens * at.padded_k * 2 : 0);
+
+  pool.parallel_for(row_parts * token_parts, 1, [&](int64_t begin, int64_t end) {
+    LinearTile mine = tile;
+    scratch.attach(mine, x_bytes);
+    for (int64_t i = begin; i < end;) {
+      const int64_t part = i / row_parts, row = i % row_parts;
+      // Without a panel a thread's parts of the rows are one tile.
+      const int64_t next = direct ? std::min(end, (part + 1) * row_parts) : i + 1;
+      mine.block0 = row * blocks;
+      mine.block1 = std::min(at.blocks, (row + next - i) * blocks);
+      mine.token0 = part * tokens;
+      mine.token1 = std::min(args.m, mine.token0 + tokens);
+      fn(mine);
+      i = next;
+    }
+  });
+}
+
+bool unit_groups(const LinearProblem& p) {
+  return !p.has_scale || p.groups() == 1 || p.group % kStep == 0;
+}
+
+// Integer weights with a scale; `narrow`: of 2 to 4 bits, else of 5 to 8.
+Support int_weight(const LinearProblem& p, bool narrow) {
+  if (p.code != CodeType::kInt) return no("weights are not integers");
+  if (narrow && p.bits > 4) return no("weights have more than 4 bits");
+  if (!narrow && p.bits <= 4) return no("weights have 4 bits or fewer");
+  if (!p.has_scale) return no("integer weights without a scale");
+  if (!unit_groups(p)) return no("the group size is not a multiple of 8");
+  return {};
+}
+
+Support form_supports(WeightForm form, const LinearProblem& p) {
+  const bool int8 = p.act == ActType::kInt8;
+  switch (form) {
+    case WeightForm::kU8:
+      return int8 ? int_weight(p, false) : no("activations are not int8");
+    case WeightForm::kS8:
+      return !int8 ? int_weight(p, false) : no("activations are int8");
+    case WeightForm::kU4:
+      return int_weight(p, true);
+    default:
+      break;
+  }
+  const CodeType code = form == WeightForm::kE4M3   ? CodeType::kE4M3
+                        : form == WeightForm::kBF16 ? CodeType::kBF16
+                        : form == WeightForm::kF16  ? CodeType::kF16
+                                                    : CodeType::kF32;
+  if (p.code != code) return no("another type of weight");
+  if (int8) return no("activations are int8");
+  if (p.has_zero_point) return no("a zero point on floating-point weights");
+  if (p.has_scale && form != WeightForm::kE4M3) return no("a scale on unquantized weights");
+  if (!unit_groups(p)) return no("the group size is not a multiple of 8");
+  return {};
+}
+
+enum class Isa { kAvx2, kAvx512, kAvx512Vnni };
+
+Support isa_supports(Isa isa, const CpuFeatures& cpu) {
+  switch (isa) {
+    case Isa::kAvx2:
+      return cpu.avx2 ? Support{} : no("the CPU has no AVX2 with FMA and F16C");
+    case Isa::kAvx512:
+      return cpu.avx512 ? Support{} : no("the CPU has no AVX-512 (F, BW, VL, DQ)");
+    case Isa::kAvx512Vnni:
+      return cpu.avx512_vnni ? Support{} : no("the CPU has no AVX-512 VNNI");
+  }
+  return {};
+}
+
+template <Isa kIsa, WeightForm kForm, ActType kAct, LinearTileFn kTile>
+struct CpuLinear {
+  static Support supports(const LinearProblem& p, const CpuFeatures& cpu) {
+    if (kAct != p.act)
+      return no(kAct == ActType::kInt8 ? "activations are not int8" : "activations are int8");
+    const Support form = form_supports(kForm, p);
+    return form.ok ? isa_supports(kIsa, cpu) : form;
+  }
+  static size_t packed_bytes(const LinearProblem& p) { return LinearLayout(kForm, p).bytes(); }
+  static void pack(const LinearProblem& p, const WeightRows& rows, uint8_t* packed) {
+    pack_linear(LinearLayout(kForm, p), p, rows, packed);
+  }
+  static void run(const LinearProblem& p, const uint8_t* packed, const LinearArgs& args, ThreadPool& pool) {
+    drive(kTile, LinearLayout(kForm, p), p, packed, args, pool);
+  }
+  static void unpack_row(const LinearProblem& p, const uint8_t* packed, int64_t row, float* out) {
+    unpack_linear_row(LinearLayout(kForm, p), p, packed, row, out);
+  }
+  static constexpr LinearKernel named(const char* name) {
+    return {name, supports, packed_bytes, pack, run, unpack_row};
+  }
+};
+
+template <Isa kIsa, WeightForm kForm, LinearTileFn kTile>
+constexpr LinearKernel float_kernel(const char* name) {
+  return CpuLinear<kIsa, kForm, ActType::kFloat, kTile>::named(name);
+}
+template <Isa kIsa, WeightForm kForm, LinearTileFn kTile>
+constexpr LinearKernel int8_kernel(const char* name) {
+  return CpuLinear<kIsa, kForm, ActType::kInt8, kTile>::named(name);
+}
+
+}  // namespace
+
+using enum WeightForm;
+
+extern const LinearKernel kAvx512W8A8 =
+    int8_kernel<Isa::kAvx512Vnni, kU8, avx512vnni_w8a8_tile>("avx512vnni_w8a8_gemm");
+extern const LinearKernel kAvx512W4A8 =
+    int8_kernel<Isa::kAvx512Vnni, kU4, avx512vnni_w4a8_tile>("avx512vnni_w4a8_gemm");
+extern const LinearKernel kAvx512W4A16 =
+    float_kernel<Isa::kAvx512, kU4, avx512_w4a16_tile>("avx512_w4a16_gemm");
+extern const LinearKernel kAvx512W8A16 =
+    float_kernel<Isa::kAvx512, kS8, avx512_w8a16_tile>("avx512_w8a16_gemm");
+extern const LinearKernel kAvx512F8A16 =
+    float_kernel<Isa::kAvx512, kE4M3, avx512_f8a16_tile>("avx512_f8a16_gemm");
+extern const LinearKernel kAvx512BF16 =
+    float_kernel<Isa::kAvx512, kBF16, avx512_bf16_tile>("avx512_bf16_gemm");
+extern const LinearKernel kAvx512F16 = float_kernel<Isa::kAvx512, kF16, avx512_f16_tile>("avx512_f16_gemm");
+extern const LinearKernel kAvx512F32 = float_kernel<Isa::kAvx512, kF32, avx512_f32_tile>("avx512_f32_gemm");
+
+extern const LinearKernel kAvx2W8A8 = int8_kernel<Isa::kAvx2, kU8, avx2_w8a8_tile>("avx2_w8a8_gemm");
+extern const LinearKernel kAvx2W4A8 = int8_kernel<Isa::kAvx2, kU4, avx2_w4a8_tile>("avx2_w4a8_gemm");
+extern const LinearKernel kAvx2W4A16 = float_kernel<Isa::kAvx2, kU4, avx2_w4a16_tile>("avx2_w4a16_gemm");
+extern const LinearKernel kAvx2W8A16 = float_kernel<Isa::kAvx2, kS8, avx2_w8a16_tile>("avx2_w8a16_gemm");
+extern const LinearKernel kAvx2F8A16 = float_kernel<Isa::kAvx2, kE4M3, avx2_f8a16_tile>("avx2_f8a16_gemm");
+extern const LinearKernel kAvx2BF16 = float_kernel<Isa::kAvx2, kBF16, avx2_bf16_tile>("avx2_bf16_gemm");
+extern const LinearKernel kAvx2F16 = float_kernel<Isa::kAvx2, kF16, avx2_f16_tile>("avx2_f16_gemm");
+extern const LinearKernel kAvx2F32 = float_kernel<Isa::kAvx2, kF32, avx2_f32_tile>("avx2_f32_gemm");
+
+}  // namespace roundel
