@@ -1,0 +1,33 @@
+// Speed of a loaded model: prompt processing and decoding, as `roundel bench` reports it.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "model/loaded_model.h"
+
+namespace roundel {
+
+struct BenchmarkParams {
+  int64_t prompt_tokens = 512;
+  int64_t decode_tokens = 128;
+  int64_t batch = 1;
+  int64_t repeat = 5;
+};
+
+struct BenchmarkSample {
+  double prefill_tokens_per_second = 0;  // all sequences together
+  double decode_tokens_per_second = 0;
+};
+
+struct BenchmarkResult {
+  std::vector<BenchmarkSample> samples;
+  BenchmarkSample median;
+  double read_bandwidth = 0;  // bytes/s that the same threads read from memory, measured in the same run
+  double decode_share =
+      0;  // share of that which decoding reaches: tokens/s / batch * bytes per token / bandwidth
+};
+
+// Random token ids from a fixed seed; a warm-up round first.
+BenchmarkResult run_benchmark(const LoadedModel& loaded, const BenchmarkParams& params);
+
+}  // namespace roundel

@@ -1,0 +1,80 @@
+#include "engine/generate.h"
+
+#include <algorithm>
+
+#include "base/process.h"
+
+namespace roundel {
+
+constexpr size_t kPrefillChunk = 512;  // bounds the activations' memory
+
+Generator::Generator(const LoadedModel& loaded, const Tokenizer& tokenizer)
+    : loaded_(loaded), tokenizer_(tokenizer), cache_(loaded.model->make_cache(1)) {
+  logits_.resize(static_cast<size_t>(loaded.model->config().vocab_size));
+}
+
+void Generator::prefill(std::span<const int32_t> tokens) {
+  const Model& model = *loaded_.model;
+  const size_t ld = static_cast<size_t>(model.hidden_ld());
+  for (size_t at = 0; at < tokens.size(); at += kPrefillChunk) {
+    throw_if_interrupted();
+    const auto part = tokens.subspan(at, std::min(kPrefillChunk, tokens.size() - at));
+    hidden_.resize(std::max(hidden_.size(), part.size() * ld));
+    const SequenceStep step{0, part};
+    model.forward({&step, 1}, cache_, hidden_.data(), *loaded_.pool);
+    held_.insert(held_.end(), part.begin(), part.end());
+    if (at + part.size() == tokens.size())
+      model.logits(hidden_.data() + (part.size() - 1) * ld, 1, logits_.data(),
+                   static_cast<int64_t>(logits_.size()), *loaded_.pool);
+  }
+}
+
+GenerateResult Generator::run(const std::vector<int32_t>& prompt, const GenerateParams& params,
+                              const std::function<void(const std::string&)>& on_text) {
+  const int64_t positions = loaded_.model->config().max_position;
+  if (prompt.empty()) fail(ErrorCode::kInvalid, "the prompt is empty: give at least one token of text");
+  if (static_cast<int64_t>(prompt.size()) > positions)
+    fail(ErrorCode::kInvalid,
+         "the prompt has {} tokens, the model reads at most {} (max_position_embeddings)", prompt.size(),
+         positions);
+
+  // Keep the common beginning of the cache; at least the last token runs again, for its logits.
+  size_t same = 0;
+  while (same < held_.size() && same + 1 < prompt.size() && held_[same] == prompt[same]) ++same;
+  held_.resize(same);
+  cache_.set_length(0, static_cast<int64_t>(same));
+  cache_.reserve(0, std::min<int64_t>(positions, static_cast<int64_t>(prompt.size()) + params.max_tokens));
+
+  GenerateResult result;
+  const double start = seconds_now();
+  prefill(std::span(prompt).subspan(same));
+  result.prefill_seconds = seconds_now() - start;
+
+  StreamDecoder stream(tokenizer_);
+  auto emit = [&](const std::string& piece) {
+    result.text += piece;
+    if (!piece.empty() && on_text) on_text(piece);
+  };
+  result.finish = "length";
+  for (int64_t step = 0; step < params.max_tokens; ++step) {
+    throw_if_interrupted();
+    const int32_t id = sample(logits_, params.sampling, held_, static_cast<uint64_t>(step));
+    if (std::find(params.stop_ids.begin(), params.stop_ids.end(), id) != params.stop_ids.end()) {
+      result.finish = "stop";
+      break;
+    }
+    result.ids.push_back(id);
+    emit(stream.push(id));
+    if (step + 1 == params.max_tokens) break;
+    if (static_cast<int64_t>(held_.size()) >= positions) {
+      result.finish = "context";
+      break;
+    }
+    prefill({&id, 1});
+  }
+  emit(stream.finish());
+  result.decode_seconds = seconds_now() - start - result.prefill_seconds;
+  return result;
+}
+
+}  // namespace roundel

@@ -1,0 +1,144 @@
+#include "linear/linear.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+
+namespace roundel {
+namespace {
+
+ScaleType scale_type_of(DType dtype) {
+  return dtype == DType::kBF16 ? ScaleType::kBF16 : dtype == DType::kF16 ? ScaleType::kF16 : ScaleType::kF32;
+}
+
+CodeType dense_code(DType dtype, const std::string& name) {
+  switch (dtype) {
+    case DType::kBF16:
+      return CodeType::kBF16;
+    case DType::kF16:
+      return CodeType::kF16;
+    case DType::kF32:
+      return CodeType::kF32;
+    case DType::kF8E4M3:
+      return CodeType::kE4M3;
+    default:
+      fail(ErrorCode::kUnsupported, "{}.weight is {}, a dense weight must be BF16, F16 or F32", name,
+           dtype_name(dtype));
+  }
+}
+
+int64_t group_columns(const QuantArgs& w, int64_t k) {
+  if (w.strategy == Strategy::kGroup) return std::min(w.group_size, k);
+  if (w.strategy == Strategy::kBlock) return std::min(w.block_cols, k);
+  return k;
+}
+
+// Which form of the activations a scheme asks for. Integer activations meet integer weights as codes; every other pair
+// meets as floats that were rounded to the activation's format.
+ActForm form_of(const Scheme& scheme) {
+  ActForm form;
+  if (!scheme.weights || !scheme.input) return form;
+  const QuantArgs& in = *scheme.input;
+  if (in.strategy == Strategy::kGroup) form.group = in.group_size;
+  if (in.type == NumberType::kFloat) {
+    form.kind = ActForm::Kind::kFakeE4M3;
+    return form;
+  }
+  form.bits = in.num_bits;
+  const bool codes = in.num_bits == 8 && scheme.weights->type == NumberType::kInt && form.group == 0;
+  if (!codes) {
+    form.kind = ActForm::Kind::kFakeInt;
+  } else if (in.dynamic == DynamicMode::kStatic) {
+    form.kind = ActForm::Kind::kInt8Static;
+  } else {
+    form.kind = in.symmetric ? ActForm::Kind::kInt8 : ActForm::Kind::kInt8Asym;
+  }
+  return form;
+}
+
+}  // namespace
+
+LinearProblem linear_problem(const LinearSpec& spec) {
+  LinearProblem p;
+  p.n = spec.n;
+  p.k = spec.k;
+  if (!spec.scheme.weights) {
+    p.code = dense_code(spec.dtype, spec.name);
+    p.bits = static_cast<int>(dtype_size(spec.dtype)) * 8;
+    p.group = spec.k;
+    return p;
+  }
+  const QuantArgs& w = *spec.scheme.weights;
+  p.code = w.type == NumberType::kInt ? CodeType::kInt : CodeType::kE4M3;
+  p.bits = w.num_bits;
+  p.has_scale = true;
+  p.has_zero_point = !w.symmetric;
+  p.group = group_columns(w, spec.k);
+  p.scale_type = scale_type_of(spec.dtype);
+  const ActForm::Kind kind = form_of(spec.scheme).kind;
+  const bool codes =
+      kind == ActForm::Kind::kInt8 || kind == ActForm::Kind::kInt8Asym || kind == ActForm::Kind::kInt8Static;
+  p.act = codes ? ActType::kInt8 : ActType::kFloat;
+  return p;
+}
+
+Linear::Linear(LinearSpec spec)
+    : spec_(std::move(spec)),
+      problem_(linear_problem(spec_)),
+      kernel_(&choose_linear(problem_)),
+      form_(form_of(spec_.scheme)),
+      packed_(kernel_->packed_bytes(problem_)) {}
+
+void Linear::pack(const QuantizedRows& rows) {
+  CHECK(spec_.scheme.weights && rows.cols == spec_.k && rows.groups == problem_.groups());
+  WeightRows view{rows.row0, rows.rows, rows.codes.data(), rows.scales.data(),
+                  problem_.has_zero_point ? rows.zero_points.data() : nullptr};
+  std::vector<int8_t> ordered;
+  if (!form_.order.empty()) {
+    ordered.resize(rows.codes.size());
+    for (int64_t r = 0; r < rows.rows; ++r)
+      for (int64_t c = 0; c < spec_.k; ++c)
+        ordered[r * spec_.k + c] = rows.codes[r * spec_.k + form_.order[c]];
+    view.codes = ordered.data();
+  }
+  kernel_->pack(problem_, view, packed_.data());
+}
+
+void Linear::pack_dense(int64_t row0, int64_t rows, const void* data) {
+  CHECK(!spec_.scheme.weights);
+  kernel_->pack(problem_, WeightRows{row0, rows, data, nullptr, nullptr}, packed_.data());
+}
+
+void Linear::set_bias(std::vector<float> bias) {
+  CHECK(static_cast<int64_t>(bias.size()) == spec_.n);
+  bias_ = std::move(bias);
+}
+
+void Linear::set_input_scale(float scale, int32_t zero_point) {
+  form_.scale = scale;
+  form_.zero_point = zero_point;
+}
+
+void Linear::set_group_index(const std::vector<int32_t>& group_of_column) {
+  CHECK(static_cast<int64_t>(group_of_column.size()) == spec_.k);
+  form_.order.resize(group_of_column.size());
+  std::iota(form_.order.begin(), form_.order.end(), 0);
+  std::stable_sort(form_.order.begin(), form_.order.end(),
+                   [&](int32_t a, int32_t b) { return group_of_column[a] < group_of_column[b]; });
+}
+
+void Linear::forward(LinearInput& input, float* y, int64_t ldy, ThreadPool& pool) const {
+  LinearArgs args = input.form(form_, pool);
+  args.bias = bias_.empty() ? nullptr : bias_.data();
+  args.y = y;
+  args.ldy = ldy;
+  kernel_->run(problem_, packed_.data(), args, pool);
+}
+
+void Linear::read_row(int64_t row, float* out) const {
+  kernel_->unpack_row(problem_, packed_.data(), row, out);
+}
+
+}  // namespace roundel

@@ -1,0 +1,59 @@
+// Linear: one weight matrix under a scheme, packed for the kernel that was chosen for it at construction.
+//
+//   Linear up({.name = "model.layers.0.mlp.up_proj", .n = 1536, .k = 576, .scheme = w4a16, .dtype = DType::kBF16});
+//   up.pack(rows);                         // for every chunk of rows, as they stream in
+//   up.forward(input, y, ldy, pool);       // y (M,N)
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codec/quantized_rows.h"
+#include "kernels/list.h"
+#include "linear/linear_input.h"
+#include "scheme/quant_args.h"
+#include "tensor/tensor.h"
+
+namespace roundel {
+
+struct LinearSpec {
+  std::string name;
+  int64_t n = 0, k = 0;
+  Scheme scheme;               // weights empty: dense
+  DType dtype = DType::kBF16;  // of a dense weight, or of the scales
+};
+
+// The problem a kernel is asked to solve for a linear, without allocating anything (what `plan --explain` asks about).
+LinearProblem linear_problem(const LinearSpec& spec);
+
+class Linear {
+ public:
+  explicit Linear(LinearSpec spec);
+
+  // Chunks may come in any order; row0 is a multiple of kRowUnit.
+  void pack(const QuantizedRows& rows);
+  void pack_dense(int64_t row0, int64_t rows, const void* data);  // rows in spec().dtype
+  void set_bias(std::vector<float> bias);                         // (N)
+  // Static activations: scale and zero point of the input.
+  void set_input_scale(float scale, int32_t zero_point);
+  // weight_g_idx: the group of every column. Before the first pack().
+  void set_group_index(const std::vector<int32_t>& group_of_column);
+
+  void forward(LinearInput& input, float* y, int64_t ldy, ThreadPool& pool) const;
+  // Row `row` of the weight as floats (K): an embedding lookup.
+  void read_row(int64_t row, float* out) const;
+
+  const LinearSpec& spec() const { return spec_; }
+  const LinearKernel& kernel() const { return *kernel_; }
+  size_t packed_bytes() const { return packed_.size(); }
+
+ private:
+  LinearSpec spec_;
+  LinearProblem problem_;
+  const LinearKernel* kernel_;
+  ActForm form_;
+  Buffer packed_;
+  std::vector<float> bias_;
+};
+
+}  // namespace roundel

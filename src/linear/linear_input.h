@@ -1,0 +1,47 @@
+// The input of one or several linears: floats, and the quantized forms of them that the linears ask for, each made once.
+//
+//   LinearInput input(x, tokens, hidden, ldx);
+//   q_proj.forward(input, q, ldq, pool);     // makes the form it wants
+//   k_proj.forward(input, k, ldk, pool);     // finds it made
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "kernels/api/linear.h"
+#include "tensor/tensor.h"
+
+namespace roundel {
+
+// What a linear wants its activations to be. The "fake" forms are floats that went through the quantizer and back: exact
+// for FP8, whose kernels widen codes to float anyway.
+struct ActForm {
+  enum class Kind : uint8_t { kFloat, kInt8, kInt8Asym, kInt8Static, kFakeE4M3, kFakeInt };
+  Kind kind = Kind::kFloat;
+  float scale = 0;             // static scale; 0: dynamic
+  int32_t zero_point = 0;      // kInt8Static
+  int bits = 8;                // kFakeInt
+  int64_t group = 0;           // columns that share a dynamic scale; 0: the whole token
+  std::vector<int32_t> order;  // columns in this order (weight_g_idx); empty: as they are
+  bool operator==(const ActForm&) const = default;
+};
+
+class LinearInput {
+ public:
+  // x: (M,K), rows ldx apart; ldx is a multiple of kColumnUnit, columns from K on are zero. x must outlive the input.
+  LinearInput(const float* x, int64_t m, int64_t k, int64_t ldx);
+  // m, ldx, x / x_codes / x_scale / x_zero filled in; valid as long as this object.
+  const LinearArgs& form(const ActForm& form, ThreadPool& pool);
+  int64_t m() const { return plain_.m; }
+
+ private:
+  struct Made {
+    ActForm form;
+    LinearArgs args;
+    Buffer values, scales, zeros;
+  };
+  LinearArgs plain_;
+  int64_t k_;
+  std::vector<Made> made_;
+};
+
+}  // namespace roundel

@@ -1,0 +1,49 @@
+// What roundel knows of each architecture: its tensors, which of them may be quantized, which modules engines fuse.
+// One file in arch/ and one row in architecture.cpp for each.
+//
+//   const Architecture& arch = find_architecture(config, "config.json");
+//   ModelLayout layout = make_layout(arch.traits(config), config);
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/model_config.h"
+#include "scheme/plan.h"
+
+namespace roundel {
+
+// The variations among decoder-only transformers with RMSNorm, rotary embedding and a gated MLP.
+struct DecoderTraits {
+  bool merged_qkv = false;      // one qkv_proj [q; k; v] instead of three
+  bool merged_gate_up = false;  // one gate_up_proj [gate; up]
+  bool qkv_bias = false, o_bias = false, mlp_bias = false;
+  bool qk_norm = false;  // RMSNorm of every query and key head before the rotation
+};
+
+struct Architecture {
+  std::string_view name;    // as in config.json: "LlamaForCausalLM"
+  std::string_view models;  // for help and docs: "Llama 1-3.x, TinyLlama, SmolLM2"
+  DecoderTraits (*traits)(const ModelConfig&);
+};
+
+const std::vector<const Architecture*>& architectures();
+// Throws Error(kUnsupported) listing the known ones.
+const Architecture& find_architecture(const ModelConfig& config, const std::string& where);
+
+// A tensor that is not a weight matrix: norm gains, biases.
+struct VectorParam {
+  std::string name;
+  int64_t size = 0;
+};
+
+struct ModelLayout {
+  std::vector<ModuleInfo> modules;  // in model order: embedding, layers, lm_head (when not tied)
+  std::vector<VectorParam> vectors;
+};
+
+// Names and shapes follow from the config alone; dtypes are filled in by open_model().
+ModelLayout make_layout(const DecoderTraits& traits, const ModelConfig& config);
+
+}  // namespace roundel

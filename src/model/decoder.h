@@ -1,0 +1,56 @@
+// The decoder itself: blocks of attention and gated MLP over packed linears. Internal to model/.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "linear/linear.h"
+#include "model/architecture.h"
+#include "model/model.h"
+#include "nn/kv_cache.h"
+#include "nn/rope.h"
+
+namespace roundel {
+
+// A fixed quantizer of keys or values on their way into the cache; scale 0: none.
+struct KvQuantizer {
+  float key_scale = 0, value_scale = 0;
+  int bits = 8;
+  bool is_float = true;
+};
+
+struct DecoderLayer {
+  std::vector<float> input_norm, post_norm;  // (hidden)
+  std::vector<float> q_norm, k_norm;         // (head_dim) or empty
+  std::unique_ptr<Linear> q, k, v, qkv, o;   // q, k, v or qkv
+  std::unique_ptr<Linear> gate, up, gate_up, down;
+  KvQuantizer kv;
+  int64_t window = 0;  // sliding attention window; 0: all
+};
+
+struct Decoder {
+  ModelConfig config;
+  DecoderTraits traits;
+  std::unique_ptr<Linear> embedding;  // also the head when the embeddings are tied
+  std::unique_ptr<Linear> head;       // null when tied
+  std::vector<DecoderLayer> layers;
+  std::vector<float> final_norm;
+  std::unique_ptr<Rope> rope;
+
+  void forward(std::span<const SequenceStep> steps, KvCache& cache, float* hidden, ThreadPool& pool) const;
+  const Linear& output_head() const { return head ? *head : *embedding; }
+  // Every linear with the name of its module.
+  template <class F>
+  void for_each_linear(F&& f) {
+    f(embedding);
+    for (DecoderLayer& l : layers)
+      for (auto* p : {&l.q, &l.k, &l.v, &l.qkv, &l.o, &l.gate, &l.up, &l.gate_up, &l.down}) f(*p);
+    f(head);
+  }
+};
+
+// The decoder with all its linears constructed for the plan, weights not yet filled.
+Decoder build_decoder(const ModelFiles& files, const Plan& plan);
+// Streams every weight in.
+void fill_decoder(Decoder& decoder, const ModelFiles& files, const Plan& plan, ThreadPool& pool);
+
+}  // namespace roundel

@@ -1,0 +1,38 @@
+#include "model/loaded_model.h"
+
+#include "base/log.h"
+#include "base/process.h"
+
+namespace roundel {
+
+LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& options) {
+  const double start = seconds_now();
+  LoadedModel m;
+  m.files = std::make_unique<ModelFiles>(open_model(folder));
+  for (const std::string& w : m.files->warnings) log_warn("{}", w);
+  if (options.quantize) {
+    PlanResult result = plan_model(*m.files, *options.quantize);
+    for (const std::string& w : result.warnings) log_warn("{}", w);
+    result.problems.throw_if_any("cannot quantize " + folder.string() + " as asked");
+    m.plan = std::move(result.plan);
+  } else {
+    m.plan = m.files->stored_plan;
+  }
+  m.pool = std::make_unique<ThreadPool>(options.threads);
+  m.model = Model::load(*m.files, m.plan, *m.pool);
+  m.load_seconds = seconds_now() - start;
+  return m;
+}
+
+Tokenizer load_tokenizer(const ModelFiles& files) {
+  Tokenizer tokenizer = Tokenizer::load(files.checkpoint.folder());
+  if (tokenizer.id_limit() > files.config.vocab_size)
+    fail(
+        ErrorCode::kInvalid,
+        "{}: token \"{}\" has the id {}, but config.json says vocab_size {}: the embedding has no row for it",
+        (files.checkpoint.folder() / "tokenizer.json").string(), tokenizer.token(tokenizer.id_limit() - 1),
+        tokenizer.id_limit() - 1, files.config.vocab_size);
+  return tokenizer;
+}
+
+}  // namespace roundel

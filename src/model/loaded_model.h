@@ -1,0 +1,35 @@
+// A model folder ready to run: opened, planned, loaded, with its threads and its tokenizer.
+//
+//   LoadedModel m = load_model(folder, {.threads = 2});                       // as stored
+//   LoadedModel m = load_model(folder, {.quantize = request});                // quantized while loading
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "base/thread_pool.h"
+#include "model/model.h"
+#include "text/tokenizer.h"
+
+namespace roundel {
+
+struct LoadOptions {
+  int threads = 0;                      // 0: one for each usable core
+  std::optional<PlanRequest> quantize;  // on load; none: as stored
+};
+
+struct LoadedModel {
+  std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<ModelFiles> files;
+  Plan plan;
+  std::unique_ptr<Model> model;
+  double load_seconds = 0;
+};
+
+// Warnings go to the log. Throws Error with all problems of the folder or the plan.
+LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& options);
+
+// The folder's tokenizer, checked against the model: every id of its vocabulary has an embedding row.
+Tokenizer load_tokenizer(const ModelFiles& files);
+
+}  // namespace roundel

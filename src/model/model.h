@@ -1,0 +1,62 @@
+// Model: a decoder whose weights are packed for their kernels; tokens in, hidden states and logits out.
+//
+//   ModelFiles files = open_model(folder);
+//   std::unique_ptr<Model> model = Model::load(files, files.stored_plan, pool);
+//   KvCache cache = model->make_cache(1);
+//   model->forward({{.slot = 0, .tokens = ids}}, cache, hidden, pool);        // hidden: (T, model->hidden_ld())
+//   model->logits(hidden, T, logits, vocab, pool);                            // logits: (T, vocab)
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "linear/linear.h"
+#include "model/model_files.h"
+#include "nn/kv_cache.h"
+
+namespace roundel {
+
+class ThreadPool;
+
+// New tokens of one sequence; they continue what its cache slot holds.
+struct SequenceStep {
+  int64_t slot = 0;
+  std::span<const int32_t> tokens;
+};
+
+// What a module was packed for, for `plan` and `bench`.
+struct ModuleReport {
+  std::string name, kernel;
+  size_t packed_bytes = 0;
+};
+
+class Model {
+ public:
+  // Builds the model without storage, then streams the weights in: stored codes, dense rows, or dense rows through the
+  // encoder where `plan` quantizes a dense checkpoint. Never holds more than one chunk of float weights.
+  static std::unique_ptr<Model> load(const ModelFiles& files, const Plan& plan, ThreadPool& pool);
+  ~Model();
+
+  const ModelConfig& config() const;
+  KvCache make_cache(int64_t slots) const;
+  int64_t hidden_ld() const;  // floats between the rows of hidden states
+
+  // Runs the new tokens of all steps through the decoder. hidden receives the states after the last norm, the steps'
+  // tokens one after another: (sum of tokens, hidden_size), rows hidden_ld() apart, padding zero. Token ids must be
+  // below vocab_size.
+  void forward(std::span<const SequenceStep> steps, KvCache& cache, float* hidden, ThreadPool& pool) const;
+  // logits (rows, vocab_size) of hidden states, rows ldl apart.
+  void logits(const float* hidden, int64_t rows, float* out, int64_t ldl, ThreadPool& pool) const;
+
+  size_t weight_bytes() const;     // packed weights, all modules
+  size_t bytes_per_token() const;  // what one decode step must read of them
+  std::vector<ModuleReport> modules() const;
+
+ private:
+  struct Impl;
+  explicit Model(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace roundel

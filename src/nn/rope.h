@@ -1,0 +1,47 @@
+// Rotary position embedding (Su et al. 2021) with the scalings of Hugging Face configs: the angles of every position.
+//
+//   Rope rope({.theta = 10000.0, .rotated = 64, .max_position = 8192});
+//   RopeAngles a = rope.angles(start, tokens);     // a.cos.data() + t * a.half: (half) of token t
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace roundel {
+
+// The numbers of a rope section, from any config layout.
+struct RopeSettings {
+  std::string type = "default";  // default, linear, llama3, longrope, dynamic, yarn
+  double theta = 10000.0;
+  double factor = 1.0;
+  double low_freq_factor = 1.0, high_freq_factor = 4.0;
+  int64_t original_max_position = 0;
+  std::vector<double> short_factor, long_factor;
+  double attention_factor = 0;  // 0: by the type's formula
+  double beta_fast = 32, beta_slow = 1;
+  int64_t rotated = 0;  // dimensions of a head that are rotated: 2 * half
+  int64_t max_position = 0;
+};
+
+struct RopeAngles {
+  int64_t half = 0;
+  std::vector<float> cos, sin;  // (T,half), attention factor included
+};
+
+class Rope {
+ public:
+  explicit Rope(RopeSettings settings);
+  // Angles of positions start .. start + tokens - 1. longrope and dynamic choose their frequencies by the length that the
+  // sequence has after these tokens, as transformers does.
+  RopeAngles angles(int64_t start, int64_t tokens) const;
+  int64_t half() const { return static_cast<int64_t>(base_.size()); }
+
+ private:
+  std::vector<float> frequencies(int64_t length) const;
+  RopeSettings settings_;
+  std::vector<float> base_;  // 1 / theta^(2i/rotated), scaled where the type does it once and for all
+  std::vector<float> long_;  // longrope beyond the original length
+  double attention_factor_ = 1;
+};
+
+}  // namespace roundel
