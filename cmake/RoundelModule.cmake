@@ -4,6 +4,8 @@ set(ROUNDEL_FLAGS -Wall -Wextra -Wshadow -Wno-missing-field-initializers -Wnon-v
     -Wextra-semi -Wcast-qual -Wundef -Wvla -Wformat=2 -Wno-format-nonliteral -fno-math-errno)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   list(APPEND ROUNDEL_FLAGS -Wduplicated-cond -Wlogical-op)
+else()
+  list(APPEND ROUNDEL_FLAGS -Wno-unknown-warning-option)
 endif()
 if(ROUNDEL_WERROR)
   list(APPEND ROUNDEL_FLAGS -Werror)
