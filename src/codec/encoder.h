@@ -3,10 +3,11 @@
 //
 //   WeightEncoder encoder(args, rows, cols, DType::kBF16, "model.layers.0.mlp.up_proj");
 //   if (encoder.needs_range()) for (each chunk) encoder.observe(chunk);      // tensor strategy: a first pass
-//   encoder.encode(row0, rows, source, &out);                                // out: QuantizedRows
+//   encoder.encode(source, row0, rows, &out, pool);                          // out: QuantizedRows
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/dtype.h"
 #include "codec/quantized_rows.h"
@@ -20,35 +21,51 @@ struct Qparams {
   float scale = 1;
   int zero_point = 0;
 };
-// Scale and zero point for a range, computed and rounded in `dtype` (BF16, F16, F32). lo <= 0 <= hi. Spec 6.2.
+// Scale and zero point for a range, computed and rounded in `dtype` (BF16, F16, F32). lo <= 0 <= hi, finite. Spec 6.2.
+// The scale is always finite and positive: where the original divides 0 by 0 or underflows it takes the dtype's epsilon;
+// where hi - lo overflows the dtype the original stores infinity, and this takes the scale of the exact difference.
 Qparams compute_qparams(const QuantArgs& args, DType dtype, float lo, float hi);
 
 class WeightEncoder {
  public:
-  // `module` is for messages. `allow_not_finite`: NaN and infinities are counted, not an error (they become codes of 0 or the
-  // limits).
-  WeightEncoder(const QuantArgs& args, int64_t rows, int64_t cols, DType source, std::string module, bool allow_not_finite = false);
+  // `module` is for messages. `allow_not_finite`: NaN and infinities are counted, not an error (they become codes of 0 or
+  // the limits). Throws Error(kUnsupported) for arguments and source dtypes that cannot be encoded.
+  WeightEncoder(const QuantArgs& args, int64_t rows, int64_t cols, DType source, std::string module,
+                bool allow_not_finite = false);
+  // Whether all rows must pass through observe() first: one scale for the tensor, or blocks that chunks cut.
   bool needs_range() const;
-  // Both read `rows` rows of (rows,cols) source elements. Not thread-safe themselves; they use `pool` inside.
+  // Both read `rows` rows of (rows,cols) source elements, from row0 on, a multiple of kChunkUnit. Not thread-safe
+  // themselves; they use `pool` inside, and the results do not depend on its size.
+  // Throws Error(kInvalid) with the count and the first place of NaN and infinite values in these rows.
   void observe(const void* source, int64_t row0, int64_t rows, ThreadPool& pool);
   void encode(const void* source, int64_t row0, int64_t rows, QuantizedRows* out, ThreadPool& pool);
   // sum (w - dequantized)^2 and sum w^2 so far, in double: the relative error of reports.
   double error_sum() const { return error_sum_; }
   double weight_sum() const { return weight_sum_; }
   void measure_error(bool on) { measure_error_ = on; }
+  int64_t not_finite() const { return not_finite_; }  // NaN and infinite values seen so far
 
  private:
+  struct RowFault {
+    int64_t count = 0, first = -1;  // first: column
+  };
+  class RowCoder;
+  void report(const std::vector<RowFault>& faults, int64_t row0);
+
   QuantArgs args_;
   int64_t rows_, cols_;
   DType source_;
   std::string module_;
   bool allow_not_finite_;
   bool measure_error_ = false;
-  float lo_ = 0, hi_ = 0;  // of the tensor strategy
+  int64_t block_rows_ = 0, block_cols_ = 0;  // of the tensor (all of it) and block strategies
+  std::vector<float> lo_, hi_;               // (row blocks, column blocks)
   double error_sum_ = 0, weight_sum_ = 0;
+  int64_t not_finite_ = 0;
 };
 
-// Float values of the codes: (q - zero_point) * scale, rounded to `dtype` as the original library does. out: (rows,cols).
+// Float values of the codes: (q - zero_point) * scale, rounded to `dtype` (that of the scales) as the original library
+// does. out: (rows,cols). Columns are in groups one after the other, not those of weight_g_idx.
 void dequantize(const QuantArgs& args, DType dtype, const QuantizedRows& rows, float* out);
 
 }  // namespace roundel

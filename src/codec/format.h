@@ -28,7 +28,8 @@ struct StoredWeight {
   bool old_packing = false;  // 32/bits values in a word (before compressed-tensors 0.18); set by open()
 };
 
-using TensorSink = std::function<void(const std::string& tensor, uint64_t offset, const void* data, size_t bytes)>;
+using TensorSink =
+    std::function<void(const std::string& tensor, uint64_t offset, const void* data, size_t bytes)>;
 
 struct StorageFormat {
   std::string_view name;
@@ -38,8 +39,11 @@ struct StorageFormat {
   void (*store)(const StoredWeight&, const QuantizedRows&, const TensorSink&);
   // Checks every tensor of a stored module against the scheme and the shape (spec 4, 13; reliability C5) and adds to
   // `problems`; accepts legacy spellings (0-d and [out] scales, zero points that need not be there, older packing).
+  // Sets rows and cols (where they are given, not 0, the file must agree), scale_dtype and old_packing. A module with
+  // problems must not be loaded.
   void (*open)(StoredWeight*, const TensorSource&, const std::string& writer_version, Problems*);
-  // Reads a chunk. row0 is a multiple of kChunkUnit.
+  // Reads a chunk. row0 is a multiple of kChunkUnit. Throws Error(kInvalid) for scales that are not finite and values
+  // outside the range of the scheme; NaN codes of E4M3 are a warning.
   void (*load)(const StoredWeight&, const TensorSource&, int64_t row0, int64_t rows, QuantizedRows*);
   // Names of tensors that belong to the module and are accounted for, besides those of layout(): weight_g_idx, ...
   std::vector<std::string> (*optional_tensors)(const StoredWeight&);
@@ -49,8 +53,8 @@ const std::vector<const StorageFormat*>& storage_formats();
 // Throws Error(kUnsupported) listing the known ones.
 const StorageFormat& find_format(std::string_view name, const std::string& where);
 
-// weight_g_idx of a stored module (spec 6.5): empty when absent or when it holds a -1 (plain column order).
-// Throws when a group has not exactly group_size members.
+// weight_g_idx of a stored module (spec 6.5), the group of each column: empty when the columns are in plain order, that is
+// when it is absent, holds a -1 or says so. Throws when a group has not exactly group_size members.
 std::vector<int32_t> load_group_index(const StoredWeight& stored, const TensorSource& source);
 
 }  // namespace roundel
