@@ -1,7 +1,7 @@
-// Plan: which scheme every module gets, and why. Made from the modules of a model and a request (flags, a recipe, or the
-// quantization_config of a stored checkpoint).
+// Plan: which scheme every module gets, and why. Made from the modules of a model and a request (flags, a
+// recipe, or the quantization_config of a stored checkpoint).
 //
-//   PlanRequest request{.groups = {{"", {"Linear"}, find_preset("W4A16", "--scheme").scheme}}, .ignore = {"lm_head"}};
+//   PlanRequest request{.groups = {{"", {"Linear"}, find_preset("W4A16", "--scheme").scheme}}};
 //   PlanResult result = make_plan(modules, request);
 //   result.problems.throw_if_any("the plan has problems");
 #pragma once
@@ -35,9 +35,9 @@ struct SchemeGroup {
 };
 
 enum class PlanOrigin { kCommandLine, kRecipe, kStored };
-// What to do where the group size does not divide the columns of a weight: report it; leave the module dense; let the last
-// group be shorter (ceil(cols / group) scales a row; compressed-tensors itself does not run such a layer); use one scale a
-// row.
+// What to do where the group size does not divide the columns of a weight: report it; leave the module dense;
+// let the last group be shorter (ceil(cols / group) scales a row; compressed-tensors itself does not run such
+// a layer); use one scale a row.
 enum class OnIndivisible { kError, kSkip, kPad, kChannel };
 
 struct PlanRequest {
@@ -52,9 +52,8 @@ struct PlanRequest {
 
 struct PlanEntry {
   ModuleInfo module;
-  Scheme scheme;  // scheme.weights empty = stays dense; otherwise the format is filled in
-  std::string
-      note;  // why it is dense, or was changed: "ignored by lm_head", "128 does not divide 192: one scale a row"
+  Scheme scheme;     // scheme.weights empty = stays dense; otherwise the format is filled in
+  std::string note;  // why it is dense, or was changed: "ignored by lm_head"
   bool ignored = false;
 };
 
@@ -72,11 +71,11 @@ struct PlanResult {
   std::vector<std::string> warnings;  // fused modules that disagree, unmatched ignores, ...
 };
 
-// Precedence: name > pattern > class. Among equals the later group wins on the command line; in a recipe or a stored
-// config the rule of compressed-tensors holds: the alphabetically first target, and of groups that share a target the
-// later one (spec 8.1). Ignore beats all. Embeddings follow only a name, a pattern or the class "Embedding", never
-// "Module", and take weight-only schemes.
-// All findings are collected in the result; Error(kLimit) is thrown when a pattern takes too many steps.
+// Precedence: name > pattern > class. Among equals the later group wins on the command line; in a recipe or a
+// stored config the rule of compressed-tensors holds: the alphabetically first target, and of groups that
+// share a target the later one (spec 8.1). Ignore beats all. Embeddings follow only a name, a pattern or the
+// class "Embedding", never "Module", and take weight-only schemes. All findings are collected in the result;
+// Error(kLimit) is thrown when a pattern takes too many steps.
 PlanResult make_plan(const std::vector<ModuleInfo>& modules, const PlanRequest& request);
 
 // describe(scheme), or the dtype of a module that stays dense: "BF16".

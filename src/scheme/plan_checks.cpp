@@ -70,7 +70,8 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-// "model.layers.7.mlp.up_proj" to "model.layers.#.mlp.up_proj": so that a typo is compared with each shape of name once.
+// "model.layers.7.mlp.up_proj" to "model.layers.#.mlp.up_proj": so that a typo is compared with each shape of
+// name once.
 std::string without_numbers(const std::string& name) {
   std::string out;
   for (char c : name) {

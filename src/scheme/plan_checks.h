@@ -8,9 +8,11 @@
 
 namespace roundel {
 
-// The scheme itself: supported, held by its format, allowed for this origin. Returns the problem, "" when there is none.
+// The scheme itself: supported, held by its format, allowed for this origin. Returns the problem, "" when
+// there is none.
 std::string check_scheme(const Scheme& scheme, PlanOrigin origin);
-// Group sizes that do not divide: problems, or what `on_indivisible` says. Activation groups: notes and one warning.
+// Group sizes that do not divide: problems, or what `on_indivisible` says. Activation groups: notes and one
+// warning.
 void check_divisibility(const PlanRequest& request, PlanResult* result);
 // Embeddings with quantized activations; weights that are not floats.
 void check_modules(const PlanRequest& request, PlanResult* result);

@@ -34,8 +34,7 @@ QuantArgs nvfp4(DynamicMode dynamic) {
           .group_size = 16,
           .dynamic = dynamic,
           .observer = dynamic == DynamicMode::kLocal ? "static_minmax" : "",
-          .scale_dtype = "torch.float8_e4m3fn",
-          .zp_dtype = "torch.float8_e4m3fn"};
+          .scale_dtype = "torch.float8_e4m3fn"};
 }
 QuantArgs mx(int bits, DynamicMode dynamic = DynamicMode::kStatic) {
   return {.num_bits = bits,
@@ -43,8 +42,7 @@ QuantArgs mx(int bits, DynamicMode dynamic = DynamicMode::kStatic) {
           .strategy = Strategy::kGroup,
           .group_size = 32,
           .dynamic = dynamic,
-          .scale_dtype = "torch.uint8",
-          .zp_dtype = "torch.uint8"};
+          .scale_dtype = "torch.uint8"};
 }
 
 constexpr char kNoNvfp4[] = "4-bit floats in groups of 16 (NVFP4) are not supported yet";

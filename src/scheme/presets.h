@@ -19,7 +19,8 @@ struct Preset {
 };
 
 const std::vector<Preset>& presets();
-// Case-insensitive. Throws Error(kInvalid) with the nearest name, or Error(kUnsupported) with the preset's refusal.
+// Case-insensitive. Throws Error(kInvalid) with the nearest name, or Error(kUnsupported) with the preset's
+// refusal.
 const Preset& find_preset(std::string_view name, const std::string& where);
 bool is_preset(std::string_view name);  // supported or not
 

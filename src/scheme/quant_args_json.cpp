@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -129,16 +130,16 @@ ActOrder parse_actorder(const Json& json, const std::string& where) {
 // "128x64" to its two numbers, or an empty list.
 std::vector<Json> split_block(const std::string& text) {
   std::vector<Json> sizes;
-  size_t from = 0;
-  while (from <= text.size()) {
-    const size_t end = std::min(text.find('x', from), text.size());
-    const std::string digits = text.substr(from, end - from);
-    if (digits.empty() || digits.size() > 10 || digits.find_first_not_of("0123456789") != std::string::npos)
-      return {};
-    sizes.push_back(std::stoll(digits));
-    from = end + 1;
+  const char *at = text.data(), *end = at + text.size();
+  while (true) {
+    uint32_t size = 0;
+    const auto [stop, error] = std::from_chars(at, end, size);
+    if (error != std::errc()) return {};
+    sizes.push_back(size);
+    if (stop == end) return sizes;
+    if (*stop != 'x') return {};
+    at = stop + 1;
   }
-  return sizes;
 }
 
 void parse_block(const Json& json, const std::string& where, QuantArgs* args) {
@@ -220,7 +221,8 @@ QuantArgs parse_quant_args(const Json& json, ArgsRole role, const std::string& w
   args.dynamic = parse_dynamic(json, where);
   args.actorder = parse_actorder(json, where);
   args.scale_dtype = parse_torch_type(json, "scale_dtype", where);
-  args.zp_dtype = parse_torch_type(json, "zp_dtype", where);
+  const std::string zp_dtype = parse_torch_type(json, "zp_dtype", where);
+  if (!args.symmetric) args.zp_dtype = zp_dtype;  // there is no zero point otherwise
   args.observer = optional_string(json, "observer", where).value_or("");
   if (auto it = json.find("observer_kwargs"); it != json.end()) {
     if (!it->is_object())
@@ -241,7 +243,7 @@ Json to_json(const QuantArgs& a) {
   if (a.strategy == Strategy::kBlock) json["block_structure"] = {a.block_rows, a.block_cols};
   if (a.actorder != ActOrder::kNone) json["actorder"] = a.actorder == ActOrder::kStatic ? "static" : "group";
   if (!a.scale_dtype.empty()) json["scale_dtype"] = a.scale_dtype;
-  if (!a.zp_dtype.empty() && !a.symmetric) json["zp_dtype"] = a.zp_dtype;
+  if (!a.zp_dtype.empty()) json["zp_dtype"] = a.zp_dtype;
   if (!a.observer.empty()) json["observer"] = a.observer;
   if (!a.observer_kwargs.empty()) json["observer_kwargs"] = parse_json(a.observer_kwargs, "observer_kwargs");
   return json;

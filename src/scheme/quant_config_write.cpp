@@ -40,7 +40,8 @@ std::map<std::string, std::set<int>> schemes_of_classes(const Plan& plan, const 
   return classes;
 }
 
-// All names that patterns must tell apart: the modules of mixed classes, and the fused names whose parts all agree.
+// All names that patterns must tell apart: the modules of mixed classes, and the fused names whose parts all
+// agree.
 std::map<std::string, int> names_to_cover(const Plan& plan, const Numbered& numbered,
                                           const std::map<std::string, std::set<int>>& classes) {
   constexpr int kUnset = -2;

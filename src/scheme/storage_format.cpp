@@ -30,7 +30,8 @@ bool is_quantizable(const std::string& class_name) {
   return class_name == "Linear" || class_name == "Embedding";
 }
 
-// The microscaling and 4-bit float formats, which come first in the original's order; "" for all other schemes.
+// The microscaling and 4-bit float formats, which come first in the original's order; "" for all other
+// schemes.
 std::string infer_float_pack(const QuantArgs& w) {
   if (is_float(w, 4) && w.group_size == 32) return "mxfp4-pack-quantized";
   if (is_float(w, 6) && w.group_size == 32) return "mxfp6-pack-quantized";

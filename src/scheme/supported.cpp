@@ -38,7 +38,7 @@ void check_float(const QuantArgs& a, const std::string& where) {
 void check_dtypes(const QuantArgs& a, const std::string& where) {
   for (const char* name : {"", "torch.bfloat16", "torch.float16", "torch.float32"})
     if (a.scale_dtype == name) {
-      if (!a.zp_dtype.empty() && a.zp_dtype != "torch.int8" && !a.symmetric)
+      if (!a.zp_dtype.empty() && a.zp_dtype != "torch.int8")
         refuse(where, fmt::format("zp_dtype \"{}\" is not supported (only torch.int8)", a.zp_dtype));
       return;
     }
@@ -71,8 +71,8 @@ void check_input(const QuantArgs& a, const std::string& where) {
   if (dynamic && a.strategy == Strategy::kToken) return;
   if (dynamic && a.strategy == Strategy::kGroup && fp8) return;
   if (!dynamic && a.strategy == Strategy::kTensor && a.num_bits == 8) return;
-  refuse(where, fmt::format("{} {} input activations are not supported", dynamic ? "dynamic" : "static",
-                            describe(a)));
+  refuse(where,
+         fmt::format("{}{} input activations are not supported", dynamic ? "" : "static ", describe(a)));
 }
 
 }  // namespace

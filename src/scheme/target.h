@@ -1,4 +1,5 @@
-// Targets of compressed-tensors: a module name, a class, or "re:" + a pattern anchored at the start (Python's re.match).
+// Targets of compressed-tensors: a module name, a class, or "re:" + a pattern anchored at the start (Python's
+// re.match).
 //
 //   Target target("re:.*mlp\\.down_proj$", "--rule");
 //   if (target.match("model.layers.0.mlp.down_proj", "Linear") == TargetKind::kPattern) ...
@@ -17,10 +18,12 @@ enum class TargetKind { kName = 0, kPattern = 1, kClass = 2 };  // in order of p
 
 class Target {
  public:
-  // `origin` names the source for messages ("--ignore", "recipe.yaml: ignore"). Throws Error(kInvalid) on a bad pattern.
+  // `origin` names the source for messages ("--ignore", "recipe.yaml: ignore"). Throws Error(kInvalid) on a
+  // bad pattern.
   Target(const std::string& text, const std::string& origin);
-  // How the target matches the module, if it does: its exact name, its name by pattern, its class ("Linear", or the parent
-  // of all classes, "Module"; case counts). Throws Error(kLimit) when a pattern takes too many steps.
+  // How the target matches the module, if it does: its exact name, its name by pattern, its class ("Linear",
+  // or the parent of all classes, "Module"; case counts). Throws Error(kLimit) when a pattern takes too many
+  // steps.
   std::optional<TargetKind> match(std::string_view module, std::string_view class_name) const;
   const std::string& text() const { return text_; }
   bool is_pattern() const { return pattern_.has_value(); }

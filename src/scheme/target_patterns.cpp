@@ -74,7 +74,8 @@ std::string alternatives(const std::set<std::string>& choices) {
   return sorted.size() == 1 ? out : '(' + out + ')';
 }
 
-// Splits a set of number tuples into boxes: tuples with the same rest are joined, from the last number to the first.
+// Splits a set of number tuples into boxes: tuples with the same rest are joined, from the last number to the
+// first.
 std::vector<Box> boxes_of(const std::set<Numbers>& tuples) {
   std::set<Box> boxes;
   for (const Numbers& tuple : tuples) {
@@ -111,7 +112,8 @@ std::string_view tail_of(std::string_view name) {
   return name.starts_with(kFirstComponent) ? name.substr(kFirstComponent.size()) : name;
 }
 
-// Tails, with their scheme, that also end a name of another scheme: ".*" in front of them would match too much.
+// Tails, with their scheme, that also end a name of another scheme: ".*" in front of them would match too
+// much.
 std::set<std::pair<std::string_view, int>> clashing_tails(const std::map<std::string, int>& names) {
   std::unordered_map<std::string_view, std::set<int>> owners;
   for (const auto& [name, scheme] : names)

@@ -33,12 +33,16 @@ TEST(QuantArgs, AcceptsAndRefusesWhatTheOriginalDoes) {
 }
 
 TEST(QuantArgs, WantsNumbersAndFlagsAsSuch) {
-  for (const Json& c : fixture("quant_args.json")["converted"])
+  const Json cases = fixture("quant_args.json")["converted"];
+  ASSERT_FALSE(cases.empty());
+  for (const Json& c : cases)
     EXPECT_NE(error_of([&] { parse_quant_args(c["args"], ArgsRole::kWeights, "w"); }), "") << c["args"];
 }
 
 TEST(QuantArgs, ReadsTheRemovedActivationOrder) {
-  for (const Json& c : fixture("quant_args.json")["removed"]) {
+  const Json cases = fixture("quant_args.json")["removed"];
+  ASSERT_FALSE(cases.empty());
+  for (const Json& c : cases) {
     const QuantArgs args = parse_quant_args(c["args"], ArgsRole::kWeights, "w");
     EXPECT_EQ(args.actorder, ActOrder::kGroup);
     EXPECT_EQ(to_json(args)["actorder"], "group");
@@ -86,7 +90,8 @@ TEST(QuantArgs, ComparesNumbersWithoutObservers) {
 }
 
 TEST(Scheme, AcceptsAndRefusesWhatTheOriginalDoes) {
-  for (const Json& c : fixture("schemes.json")) {
+  const Json cases = fixture("schemes.json");
+  for (const Json& c : cases) {
     const std::string error = error_of([&] { parse_scheme(c["scheme"], "g"); });
     EXPECT_EQ(error.empty(), c["accepted"].get<bool>()) << c["scheme"] << ": " << error;
   }

@@ -36,8 +36,8 @@ void expect_same_after_reading(const Plan& plan, const Json& section) {
         << entry.module.name << " in " << section;
 }
 
-// How vLLM finds the target of a layer: name or pattern, then class (plain targets as substrings in any case, patterns on
-// the class name), then by the parts of a fused layer. In the order of the config.
+// How vLLM finds the target of a layer: name or pattern, then class (plain targets as substrings in any case,
+// patterns on the class name), then by the parts of a fused layer. In the order of the config.
 std::string vllm_target(const std::string& layer, const std::string& class_name, const Json& section,
                         const std::vector<std::string>& parts) {
   auto lower = [](std::string text) {
@@ -85,7 +85,8 @@ Json vllm_group(const std::string& layer, const std::string& class_name, const J
   return nullptr;
 }
 
-// All layers of vLLM's model (fused where their parts agree) get the scheme of the plan, under a renamed prefix too.
+// All layers of vLLM's model (fused where their parts agree) get the scheme of the plan, under a renamed
+// prefix too.
 void expect_served(const Plan& plan, const Json& section, const std::string& prefix = "") {
   std::map<std::string, std::vector<const PlanEntry*>> layers;
   for (const PlanEntry& entry : plan.entries)
