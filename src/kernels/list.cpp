@@ -22,7 +22,11 @@ extern const LinearKernel kAvx2BF16;
 extern const LinearKernel kAvx2F16;
 extern const LinearKernel kAvx2F32;
 extern const LinearKernel kReferenceLinear;
+extern const VectorOps kAvx512Ops;
+extern const VectorOps kAvx2Ops;
 extern const VectorOps kReferenceOps;
+extern const AttentionKernel kAvx512Attention;
+extern const AttentionKernel kAvx2Attention;
 extern const AttentionKernel kReferenceAttention;
 
 namespace {
@@ -31,8 +35,8 @@ constexpr const LinearKernel* kLinear[] = {
     &kAvx512W8A8, &kAvx512W4A8, &kAvx512W4A16, &kAvx512W8A16, &kAvx512F8A16,    &kAvx512BF16,
     &kAvx512F16,  &kAvx512F32,  &kAvx2W8A8,    &kAvx2W4A8,    &kAvx2W4A16,      &kAvx2W8A16,
     &kAvx2F8A16,  &kAvx2BF16,   &kAvx2F16,     &kAvx2F32,     &kReferenceLinear};
-constexpr const VectorOps* kVectorOps[] = {&kReferenceOps};
-constexpr const AttentionKernel* kAttention[] = {&kReferenceAttention};
+constexpr const VectorOps* kVectorOps[] = {&kAvx512Ops, &kAvx2Ops, &kReferenceOps};
+constexpr const AttentionKernel* kAttention[] = {&kAvx512Attention, &kAvx2Attention, &kReferenceAttention};
 
 template <class Kernel>
 Support on_this_cpu(const Kernel& kernel) {

@@ -1,8 +1,6 @@
 // The listed CPU kernels for matrices: what each can do, and how a problem is cut into tiles for the threads.
 // The tiles themselves are in kernels/cpu/<isa>.
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
 
 #include "base/checked.h"
 #include "base/cpu_features.h"
@@ -10,6 +8,7 @@
 #include "kernels/api/linear.h"
 #include "kernels/cpu/common/tile.h"
 #include "kernels/drive/linear_layout.h"
+#include "kernels/drive/scratch.h"
 
 namespace roundel {
 namespace {
@@ -18,33 +17,16 @@ Support no(const char* reason) {
   return {false, reason};
 }
 
-// Each thread keeps its scratch: at most x_bytes * 1.5 + 128 KiB, once the largest problem has been seen.
-class Scratch {
- public:
-  void attach(LinearTile& tile, int64_t x_bytes) {
-    constexpr int64_t kTotals = kTileTokens * kTileBlocks * kBlockRows * 4;
-    x_bytes = round_up(x_bytes, 64);
-    const int64_t bytes = x_bytes + round_up(x_bytes / kStep * 4, 64) + kTotals;
-    if (bytes > size_) {
-      memory_.reset(static_cast<uint8_t*>(std::aligned_alloc(64, static_cast<size_t>(bytes))));
-      if (!memory_) throw std::bad_alloc();
-      size_ = bytes;
-    }
-    tile.x = memory_.get();
-    tile.x_bytes = x_bytes;
-    tile.totals = reinterpret_cast<float*>(memory_.get() + x_bytes);
-    tile.x_sums = reinterpret_cast<int32_t*>(memory_.get() + x_bytes + kTotals);
-  }
-
- private:
-  struct Free {
-    void operator()(uint8_t* p) const { std::free(p); }
-  };
-  std::unique_ptr<uint8_t, Free> memory_;
-  int64_t size_ = 0;
-};
-
 thread_local Scratch scratch;
+
+void attach_scratch(LinearTile& tile, int64_t x_bytes) {
+  constexpr int64_t kTotals = kTileTokens * kTileBlocks * kBlockRows * 4;
+  tile.x_bytes = round_up(x_bytes, 64);
+  uint8_t* memory = scratch.reserve(tile.x_bytes + kTotals + tile.x_bytes / kStep * 4);
+  tile.x = memory;
+  tile.totals = reinterpret_cast<float*>(memory + tile.x_bytes);
+  tile.x_sums = reinterpret_cast<int32_t*>(memory + tile.x_bytes + kTotals);
+}
 
 void drive(LinearTileFn fn, const LinearLayout& at, const LinearProblem& p, const uint8_t* packed,
            const LinearArgs& args, ThreadPool& pool) {
@@ -67,7 +49,7 @@ void drive(LinearTileFn fn, const LinearLayout& at, const LinearProblem& p, cons
 
   pool.parallel_for(row_parts * token_parts, 1, [&](int64_t begin, int64_t end) {
     LinearTile mine = tile;
-    scratch.attach(mine, x_bytes);
+    attach_scratch(mine, x_bytes);
     for (int64_t i = begin; i < end;) {
       const int64_t part = i / row_parts, row = i % row_parts;
       // Without a panel a thread's parts of the rows are one tile.
@@ -120,27 +102,19 @@ Support form_supports(WeightForm form, const LinearProblem& p) {
   return {};
 }
 
-enum class Isa { kAvx2, kAvx512, kAvx512Vnni };
-
-Support isa_supports(Isa isa, const CpuFeatures& cpu) {
-  switch (isa) {
-    case Isa::kAvx2:
-      return cpu.avx2 ? Support{} : no("the CPU has no AVX2 with FMA and F16C");
-    case Isa::kAvx512:
-      return cpu.avx512 ? Support{} : no("the CPU has no AVX-512 (F, BW, VL, DQ)");
-    case Isa::kAvx512Vnni:
-      return cpu.avx512_vnni ? Support{} : no("the CPU has no AVX-512 VNNI");
-  }
-  return {};
+Support avx512vnni_supports(const CpuFeatures& cpu) {
+  return cpu.avx512_vnni ? Support{} : no("the CPU has no AVX-512 VNNI");
 }
 
-template <Isa kIsa, WeightForm kForm, ActType kAct, LinearTileFn kTile>
+using CpuSupports = Support (*)(const CpuFeatures&);
+
+template <CpuSupports kCpu, WeightForm kForm, ActType kAct, LinearTileFn kTile>
 struct CpuLinear {
   static Support supports(const LinearProblem& p, const CpuFeatures& cpu) {
     if (kAct != p.act)
       return no(kAct == ActType::kInt8 ? "activations are not int8" : "activations are int8");
     const Support form = form_supports(kForm, p);
-    return form.ok ? isa_supports(kIsa, cpu) : form;
+    return form.ok ? kCpu(cpu) : form;
   }
   static size_t packed_bytes(const LinearProblem& p) { return LinearLayout(kForm, p).bytes(); }
   static void pack(const LinearProblem& p, const WeightRows& rows, uint8_t* packed) {
@@ -157,13 +131,13 @@ struct CpuLinear {
   }
 };
 
-template <Isa kIsa, WeightForm kForm, LinearTileFn kTile>
+template <CpuSupports kCpu, WeightForm kForm, LinearTileFn kTile>
 constexpr LinearKernel float_kernel(const char* name) {
-  return CpuLinear<kIsa, kForm, ActType::kFloat, kTile>::named(name);
+  return CpuLinear<kCpu, kForm, ActType::kFloat, kTile>::named(name);
 }
-template <Isa kIsa, WeightForm kForm, LinearTileFn kTile>
+template <CpuSupports kCpu, WeightForm kForm, LinearTileFn kTile>
 constexpr LinearKernel int8_kernel(const char* name) {
-  return CpuLinear<kIsa, kForm, ActType::kInt8, kTile>::named(name);
+  return CpuLinear<kCpu, kForm, ActType::kInt8, kTile>::named(name);
 }
 
 }  // namespace
@@ -171,27 +145,29 @@ constexpr LinearKernel int8_kernel(const char* name) {
 using enum WeightForm;
 
 extern const LinearKernel kAvx512W8A8 =
-    int8_kernel<Isa::kAvx512Vnni, kU8, avx512vnni_w8a8_tile>("avx512vnni_w8a8_gemm");
+    int8_kernel<avx512vnni_supports, kU8, avx512vnni_w8a8_tile>("avx512vnni_w8a8_gemm");
 extern const LinearKernel kAvx512W4A8 =
-    int8_kernel<Isa::kAvx512Vnni, kU4, avx512vnni_w4a8_tile>("avx512vnni_w4a8_gemm");
+    int8_kernel<avx512vnni_supports, kU4, avx512vnni_w4a8_tile>("avx512vnni_w4a8_gemm");
 extern const LinearKernel kAvx512W4A16 =
-    float_kernel<Isa::kAvx512, kU4, avx512_w4a16_tile>("avx512_w4a16_gemm");
+    float_kernel<avx512_supports, kU4, avx512_w4a16_tile>("avx512_w4a16_gemm");
 extern const LinearKernel kAvx512W8A16 =
-    float_kernel<Isa::kAvx512, kS8, avx512_w8a16_tile>("avx512_w8a16_gemm");
+    float_kernel<avx512_supports, kS8, avx512_w8a16_tile>("avx512_w8a16_gemm");
 extern const LinearKernel kAvx512F8A16 =
-    float_kernel<Isa::kAvx512, kE4M3, avx512_f8a16_tile>("avx512_f8a16_gemm");
+    float_kernel<avx512_supports, kE4M3, avx512_f8a16_tile>("avx512_f8a16_gemm");
 extern const LinearKernel kAvx512BF16 =
-    float_kernel<Isa::kAvx512, kBF16, avx512_bf16_tile>("avx512_bf16_gemm");
-extern const LinearKernel kAvx512F16 = float_kernel<Isa::kAvx512, kF16, avx512_f16_tile>("avx512_f16_gemm");
-extern const LinearKernel kAvx512F32 = float_kernel<Isa::kAvx512, kF32, avx512_f32_tile>("avx512_f32_gemm");
+    float_kernel<avx512_supports, kBF16, avx512_bf16_tile>("avx512_bf16_gemm");
+extern const LinearKernel kAvx512F16 =
+    float_kernel<avx512_supports, kF16, avx512_f16_tile>("avx512_f16_gemm");
+extern const LinearKernel kAvx512F32 =
+    float_kernel<avx512_supports, kF32, avx512_f32_tile>("avx512_f32_gemm");
 
-extern const LinearKernel kAvx2W8A8 = int8_kernel<Isa::kAvx2, kU8, avx2_w8a8_tile>("avx2_w8a8_gemm");
-extern const LinearKernel kAvx2W4A8 = int8_kernel<Isa::kAvx2, kU4, avx2_w4a8_tile>("avx2_w4a8_gemm");
-extern const LinearKernel kAvx2W4A16 = float_kernel<Isa::kAvx2, kU4, avx2_w4a16_tile>("avx2_w4a16_gemm");
-extern const LinearKernel kAvx2W8A16 = float_kernel<Isa::kAvx2, kS8, avx2_w8a16_tile>("avx2_w8a16_gemm");
-extern const LinearKernel kAvx2F8A16 = float_kernel<Isa::kAvx2, kE4M3, avx2_f8a16_tile>("avx2_f8a16_gemm");
-extern const LinearKernel kAvx2BF16 = float_kernel<Isa::kAvx2, kBF16, avx2_bf16_tile>("avx2_bf16_gemm");
-extern const LinearKernel kAvx2F16 = float_kernel<Isa::kAvx2, kF16, avx2_f16_tile>("avx2_f16_gemm");
-extern const LinearKernel kAvx2F32 = float_kernel<Isa::kAvx2, kF32, avx2_f32_tile>("avx2_f32_gemm");
+extern const LinearKernel kAvx2W8A8 = int8_kernel<avx2_supports, kU8, avx2_w8a8_tile>("avx2_w8a8_gemm");
+extern const LinearKernel kAvx2W4A8 = int8_kernel<avx2_supports, kU4, avx2_w4a8_tile>("avx2_w4a8_gemm");
+extern const LinearKernel kAvx2W4A16 = float_kernel<avx2_supports, kU4, avx2_w4a16_tile>("avx2_w4a16_gemm");
+extern const LinearKernel kAvx2W8A16 = float_kernel<avx2_supports, kS8, avx2_w8a16_tile>("avx2_w8a16_gemm");
+extern const LinearKernel kAvx2F8A16 = float_kernel<avx2_supports, kE4M3, avx2_f8a16_tile>("avx2_f8a16_gemm");
+extern const LinearKernel kAvx2BF16 = float_kernel<avx2_supports, kBF16, avx2_bf16_tile>("avx2_bf16_gemm");
+extern const LinearKernel kAvx2F16 = float_kernel<avx2_supports, kF16, avx2_f16_tile>("avx2_f16_gemm");
+extern const LinearKernel kAvx2F32 = float_kernel<avx2_supports, kF32, avx2_f32_tile>("avx2_f32_gemm");
 
 }  // namespace roundel

@@ -101,7 +101,8 @@ void fake_quantize_int(const float* x, int64_t n, int bits, float scale, float* 
   const float steps = static_cast<float>((1 << bits) - 1);
   const float hi = static_cast<float>((1 << (bits - 1)) - 1);
   if (scale <= 0) scale = nonzero(amax(x, n) / (steps / 2));
-  for (int64_t i = 0; i < n; ++i) y[i] = clamp_round(x[i] / scale, -hi - 1, hi) * scale;
+  for (int64_t i = 0; i < n; ++i)
+    y[i] = static_cast<float>(static_cast<int>(clamp_round(x[i] / scale, -hi - 1, hi))) * scale;
 }
 
 float dot(const float* a, const float* b, int64_t n) {

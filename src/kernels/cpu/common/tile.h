@@ -1,15 +1,21 @@
-// What the baseline driver hands to an instruction set's code: one tile of a linear problem, rows x tokens.
+// What the baseline drivers (kernels/drive) hand to an instruction set's code: one tile of a problem.
 // Plain data only: an inline function here could be linked everywhere in its AVX-512 copy.
 //
-// The packed weight is a row of blocks of 16 output rows, `stride` bytes each (drive/linear_layout.h draws one):
+// A packed weight is a row of blocks of 16 output rows, `stride` bytes each (drive/linear_layout.h draws one):
 //   codes of the block, 16 rows interleaved | scales (groups,16) | zero points (groups,16) | row sums (16)
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/api/attention.h"
 #include "kernels/api/linear.h"
 
 namespace roundel {
+
+Support avx2_supports(const CpuFeatures&);  // drive/support.cpp
+Support avx512_supports(const CpuFeatures&);
+
+// ---- matrix products: a tile is rows x tokens ----
 
 constexpr int64_t kBlockRows = 16;  // one AVX-512 vector of floats, two of AVX2
 constexpr int64_t kStep = 8;        // columns that are decoded at a time: the nibbles of one 32-bit word
@@ -63,5 +69,19 @@ void avx2_f16_tile(const LinearTile&);
 void avx2_f32_tile(const LinearTile&);
 void avx2_w4a8_tile(const LinearTile&);
 void avx2_w8a8_tile(const LinearTile&);
+
+// ---- attention: a tile is the query rows of some tokens and one key/value head ----
+
+constexpr int64_t kKeyTile = 64;
+
+struct AttentionTile {
+  const AttentionArgs* args = nullptr;
+  int64_t kv_head = 0;
+  int64_t token0 = 0, token1 = 0;
+  float* scratch = nullptr;  // 64-byte aligned: D * 64 + rows * (D + 16 + D + 64 + 2) floats
+};
+
+void avx512_attention_tile(const AttentionTile&);
+void avx2_attention_tile(const AttentionTile&);
 
 }  // namespace roundel

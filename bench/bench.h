@@ -1,0 +1,53 @@
+// The bench driver: every kernel is checked against the reference first, then timed against what the machine can do,
+// measured in the same run.
+//
+//   ./dev bench                 all kernels
+//   ./dev bench avx512_w4a16    those whose name contains this
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace roundel {
+
+class ThreadPool;
+
+struct BenchOptions {
+  std::string filter;
+  int threads = 0;  // 0: all cores
+  int64_t n = 4096, k = 4096, prefill = 512;
+  double seconds = 0.6;  // for each measurement
+};
+
+// What the machine can do with all threads of the pool.
+struct Roofs {
+  double read_gbs = 0;    // reading memory that no cache holds
+  double fma_gflops = 0;  // float multiply-adds from registers, of the widest vectors
+  double int8_gops = 0;   // int8 multiply-adds by VNNI; 0 without VNNI
+};
+Roofs measure_roofs(ThreadPool& pool);
+
+inline double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Seconds of one call: the best of at least three calls, repeated for about `seconds`.
+template <class Call>
+double best_time(double seconds, Call call) {
+  double best = 1e30;
+  const double start = now();
+  for (int i = 0; i < 3 || now() - start < seconds; ++i) {
+    const double begin = now();
+    call();
+    const double took = now() - begin;
+    if (took < best) best = took;
+  }
+  return best;
+}
+
+// True when all kernels agree with the reference.
+bool bench_linear(const BenchOptions& options, const Roofs& roofs, ThreadPool& pool);
+bool bench_ops(const BenchOptions& options, const Roofs& roofs, ThreadPool& pool);
+bool bench_attention(const BenchOptions& options, const Roofs& roofs, ThreadPool& pool);
+
+}  // namespace roundel

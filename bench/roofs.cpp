@@ -1,0 +1,105 @@
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/cpu_features.h"
+#include "base/thread_pool.h"
+#include "bench/bench.h"
+#include "tensor/tensor.h"
+
+namespace roundel {
+namespace {
+
+constexpr int64_t kIterations = 2'000'000;
+
+// 16 independent chains: two in flight for each of 4 cycles and 2 ports.
+__attribute__((target("avx512f"))) float fma512() {
+  __m512 acc[16];
+  for (auto& a : acc) a = _mm512_set1_ps(1.0f);
+  __m512 x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(0.001f);
+  for (int64_t i = 0; i < kIterations; ++i) {
+#pragma GCC unroll 16
+    for (auto& a : acc) a = _mm512_fmadd_ps(a, x, y);
+    __asm__ volatile("" : "+v"(x));
+  }
+  float sum = 0;
+  for (auto& a : acc) sum += _mm512_cvtss_f32(a);
+  return sum;
+}
+
+__attribute__((target("avx2,fma"))) float fma256() {
+  __m256 acc[12];
+  for (auto& a : acc) a = _mm256_set1_ps(1.0f);
+  __m256 x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(0.001f);
+  for (int64_t i = 0; i < kIterations; ++i) {
+#pragma GCC unroll 12
+    for (auto& a : acc) a = _mm256_fmadd_ps(a, x, y);
+    __asm__ volatile("" : "+x"(x));
+  }
+  float sum = 0;
+  for (auto& a : acc) sum += _mm256_cvtss_f32(a);
+  return sum;
+}
+
+__attribute__((target("avx512f,avx512vnni"))) float vnni512() {
+  __m512i acc[16];
+  for (auto& a : acc) a = _mm512_setzero_si512();
+  __m512i x = _mm512_set1_epi32(0x01020304), y = x;
+  for (int64_t i = 0; i < kIterations; ++i) {
+#pragma GCC unroll 16
+    for (auto& a : acc) a = _mm512_dpbusd_epi32(a, x, y);
+    __asm__ volatile("" : "+v"(x));
+  }
+  int sum = 0;
+  for (auto& a : acc) sum += _mm_cvtsi128_si32(_mm512_castsi512_si128(a));
+  return static_cast<float>(sum);
+}
+
+double rate(ThreadPool& pool, float (*loop)(), double work) {
+  volatile float sink = 0;
+  const double seconds = best_time(0.3, [&] {
+    pool.parallel_for(pool.size(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) sink = loop();
+    });
+  });
+  (void)sink;
+  return work * static_cast<double>(pool.size()) / seconds / 1e9;
+}
+
+double read_rate(ThreadPool& pool) {
+  constexpr int64_t kBytes = int64_t{800} << 20;
+  Buffer touched(kBytes);
+  std::memset(touched.data(), 1, kBytes);
+  const uint8_t* from = touched.data();
+  const double seconds = best_time(1.0, [&] {
+    pool.parallel_for(kBytes, 1 << 20, [&](int64_t begin, int64_t end) {
+      __m128i sum[4] = {};
+      for (int64_t i = begin; i + 64 <= end; i += 64) {
+        for (int j = 0; j < 4; ++j) {
+          sum[j] = _mm_xor_si128(sum[j], _mm_load_si128(reinterpret_cast<const __m128i*>(from + i + 16 * j)));
+        }
+      }
+      for (auto& s : sum) __asm__ volatile("" ::"x"(s));
+    });
+  });
+  return kBytes / seconds / 1e9;
+}
+
+}  // namespace
+
+Roofs measure_roofs(ThreadPool& pool) {
+  Roofs roofs;
+  roofs.read_gbs = read_rate(pool);
+  const CpuFeatures& cpu = cpu_features();
+  if (cpu.avx512) {
+    roofs.fma_gflops = rate(pool, fma512, kIterations * 16.0 * 32);
+  } else if (cpu.avx2) {
+    roofs.fma_gflops = rate(pool, fma256, kIterations * 12.0 * 16);
+  }
+  if (cpu.avx512_vnni) roofs.int8_gops = rate(pool, vnni512, kIterations * 16.0 * 128);
+  return roofs;
+}
+
+}  // namespace roundel

@@ -1,0 +1,51 @@
+// The listed CPU kernels for attention: heads and tiles of tokens, divided among the threads.
+// The tiles themselves are in kernels/cpu/<isa>.
+#include <algorithm>
+
+#include "base/checked.h"
+#include "base/thread_pool.h"
+#include "kernels/cpu/common/tile.h"
+#include "kernels/drive/scratch.h"
+
+namespace roundel {
+namespace {
+
+// Rows (tokens x query heads of one key/value head) that share a transposed tile of keys: enough that transposing costs
+// little, few enough that scores and sums stay in the L2 cache.
+constexpr int64_t kRows = 48;
+
+thread_local Scratch scratch;
+
+void drive(void (*tile_fn)(const AttentionTile&), const AttentionArgs& a, ThreadPool& pool) {
+  if (a.tokens <= 0) return;
+  const int64_t per_kv = a.heads / a.kv_heads;
+  const int64_t tokens = std::clamp<int64_t>(kRows / per_kv, 1, a.tokens);
+  const int64_t parts = ceil_div(a.tokens, tokens);
+  const int64_t floats =
+      a.head_dim * kKeyTile + tokens * per_kv * (round_up(a.head_dim, 16) + a.head_dim + kKeyTile + 2);
+  pool.parallel_for(parts * a.kv_heads, 1, [&](int64_t begin, int64_t end) {
+    AttentionTile tile;
+    tile.args = &a;
+    tile.scratch = reinterpret_cast<float*>(scratch.reserve(floats * 4));
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t part = parts - 1 - i / a.kv_heads;  // the longest rows first
+      tile.kv_head = i % a.kv_heads;
+      tile.token0 = part * tokens;
+      tile.token1 = std::min(a.tokens, tile.token0 + tokens);
+      tile_fn(tile);
+    }
+  });
+}
+
+template <void (*kTile)(const AttentionTile&)>
+void run(const AttentionArgs& a, ThreadPool& pool) {
+  drive(kTile, a, pool);
+}
+
+}  // namespace
+
+extern const AttentionKernel kAvx512Attention = {"avx512_f32_attention", avx512_supports,
+                                                 run<avx512_attention_tile>};
+extern const AttentionKernel kAvx2Attention = {"avx2_f32_attention", avx2_supports, run<avx2_attention_tile>};
+
+}  // namespace roundel
