@@ -26,8 +26,12 @@ constexpr std::array<Row, 15> kRows = {{{DType::kBool, "BOOL", 1},
                                         {DType::kF64, "F64", 8}}};
 }  // namespace
 
-size_t dtype_size(DType type) { return kRows[static_cast<size_t>(type)].size; }
-std::string_view dtype_name(DType type) { return kRows[static_cast<size_t>(type)].name; }
+size_t dtype_size(DType type) {
+  return kRows[static_cast<size_t>(type)].size;
+}
+std::string_view dtype_name(DType type) {
+  return kRows[static_cast<size_t>(type)].name;
+}
 std::optional<DType> dtype_from_name(std::string_view name) {
   for (const Row& row : kRows)
     if (row.name == name) return row.type;

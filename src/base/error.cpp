@@ -7,7 +7,9 @@ namespace roundel {
 
 Error::Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
 
-void Error::add_context(const std::string& context) { message_ = context + ": " + message_; }
+void Error::add_context(const std::string& context) {
+  message_ = context + ": " + message_;
+}
 
 void Problems::throw_if_any(const std::string& headline, ErrorCode code) const {
   if (list_.empty()) return;
@@ -17,7 +19,8 @@ void Problems::throw_if_any(const std::string& headline, ErrorCode code) const {
 }
 
 void check_failed(const char* expression, const char* file, int line) {
-  std::fprintf(stderr, "internal error: %s does not hold (%s:%d). Please report this.\n", expression, file, line);
+  std::fprintf(stderr, "internal error: %s does not hold (%s:%d). Please report this.\n", expression, file,
+               line);
   std::abort();
 }
 

@@ -13,7 +13,17 @@
 
 namespace roundel {
 
-enum class ErrorCode { kUsage, kInvalid, kUnsupported, kNotFound, kIo, kNoSpace, kLimit, kInterrupted, kDevice };
+enum class ErrorCode {
+  kUsage,
+  kInvalid,
+  kUnsupported,
+  kNotFound,
+  kIo,
+  kNoSpace,
+  kLimit,
+  kInterrupted,
+  kDevice
+};
 
 class Error : public std::exception {
  public:
@@ -40,7 +50,9 @@ struct Problem {
 };
 class Problems {
  public:
-  void add(std::string where, std::string message) { list_.push_back({std::move(where), std::move(message)}); }
+  void add(std::string where, std::string message) {
+    list_.push_back({std::move(where), std::move(message)});
+  }
   bool empty() const { return list_.empty(); }
   const std::vector<Problem>& list() const { return list_; }
   // Throws one Error "headline" followed by a line for each problem.

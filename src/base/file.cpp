@@ -43,7 +43,9 @@ File File::open_read(const std::filesystem::path& path) {
   struct stat st {};
   if (::fstat(f.fd_, &st) != 0) fail_io(path, "stat");
   if (!S_ISREG(st.st_mode)) {
-    const char* kind = S_ISDIR(st.st_mode) ? "a directory" : S_ISFIFO(st.st_mode) ? "a FIFO" : "a special file";
+    const char* kind = S_ISDIR(st.st_mode)    ? "a directory"
+                       : S_ISFIFO(st.st_mode) ? "a FIFO"
+                                              : "a special file";
     fail(ErrorCode::kInvalid, "{}: is {}, expected a regular file", path.string(), kind);
   }
   return f;
@@ -69,7 +71,9 @@ void File::read_at(uint64_t offset, void* to, size_t bytes) const {
     const ssize_t n = ::pread(fd_, out, bytes, static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_io(path_, "read");
-    if (n == 0) fail(ErrorCode::kInvalid, "{}: file is short by {} bytes (at offset {})", path_.string(), bytes, offset);
+    if (n == 0)
+      fail(ErrorCode::kInvalid, "{}: file is short by {} bytes (at offset {})", path_.string(), bytes,
+           offset);
     out += n;
     offset += static_cast<uint64_t>(n);
     bytes -= static_cast<size_t>(n);
@@ -89,9 +93,11 @@ void File::write_at(uint64_t offset, const void* from, size_t bytes) {
 }
 
 void File::set_size(uint64_t bytes) {
-  if (::ftruncate(fd_, static_cast<off_t>(bytes)) != 0) fail_io(path_, fmt::format("grow to {} bytes", bytes).c_str());
+  if (::ftruncate(fd_, static_cast<off_t>(bytes)) != 0)
+    fail_io(path_, fmt::format("grow to {} bytes", bytes).c_str());
   if (bytes == 0) return;
-  if (::fallocate(fd_, 0, 0, static_cast<off_t>(bytes)) != 0 && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR)
+  if (::fallocate(fd_, 0, 0, static_cast<off_t>(bytes)) != 0 && errno != EOPNOTSUPP && errno != ENOSYS &&
+      errno != EINTR)
     fail_io(path_, fmt::format("reserve {} bytes", bytes).c_str());
 }
 
@@ -113,7 +119,8 @@ std::string read_text_file(const std::filesystem::path& path, uint64_t max_bytes
   File f = File::open_read(path);
   const uint64_t size = f.size();
   if (size > max_bytes)
-    fail(ErrorCode::kLimit, "{}: {} bytes, at most {} are read for this kind of file", path.string(), size, max_bytes);
+    fail(ErrorCode::kLimit, "{}: {} bytes, at most {} are read for this kind of file", path.string(), size,
+         max_bytes);
   std::string text(size, '\0');
   f.read_at(0, text.data(), size);
   return text;
@@ -140,8 +147,10 @@ void sync_directory(const std::filesystem::path& path) {
 }
 
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
-  struct stat x {}, y {};
-  return ::stat(a.c_str(), &x) == 0 && ::stat(b.c_str(), &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+  struct stat x {
+  }, y{};
+  return ::stat(a.c_str(), &x) == 0 && ::stat(b.c_str(), &y) == 0 && x.st_dev == y.st_dev &&
+         x.st_ino == y.st_ino;
 }
 
 uint64_t free_disk_bytes(const std::filesystem::path& existing_directory) {

@@ -25,10 +25,11 @@ class File {
   uint64_t size() const;  // as it is now
   void read_at(uint64_t offset, void* to, size_t bytes) const;
   void write_at(uint64_t offset, const void* from, size_t bytes);
-  void set_size(uint64_t bytes);          // reserves disk space where the file system can: a full disk is found here
-  void start_writeback(uint64_t offset, uint64_t bytes);  // hint: begin writing to disk now, so that sync() is short
-  void sync();                             // data and size are on disk
-  void close();                            // reports errors, unlike the destructor
+  void set_size(uint64_t bytes);  // reserves disk space where the file system can: a full disk is found here
+  void start_writeback(uint64_t offset,
+                       uint64_t bytes);  // hint: begin writing to disk now, so that sync() is short
+  void sync();                           // data and size are on disk
+  void close();                          // reports errors, unlike the destructor
   int fd() const { return fd_; }
   const std::filesystem::path& path() const { return path_; }
 

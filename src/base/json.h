@@ -13,7 +13,8 @@
 
 namespace roundel {
 
-using Json = nlohmann::json;  // objects are sorted by key, as Hugging Face writes them
+using Json = nlohmann::json;                 // objects are sorted by key, as Hugging Face writes them
+using OrderedJson = nlohmann::ordered_json;  // keys stay in the order of the text; at most 1024 in one object
 
 struct JsonLimits {
   uint64_t max_bytes = 64ull << 20;
@@ -22,13 +23,17 @@ struct JsonLimits {
 
 // `name` is what messages call the text (a file name). Throws Error(kInvalid).
 Json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits = {});
+OrderedJson parse_ordered_json(std::string_view text, const std::string& name, const JsonLimits& limits = {});
 Json read_json_file(const std::filesystem::path& path, const JsonLimits& limits = {});
 
 // Fields of an object. `where` is the file (or "file: section") for messages. A value of the wrong type or outside
 // [min, max] throws Error(kInvalid) naming field, value and rule. null counts as absent.
-int64_t require_int(const Json& object, const char* field, const std::string& where, int64_t min, int64_t max);
-std::optional<int64_t> optional_int(const Json& object, const char* field, const std::string& where, int64_t min, int64_t max);
-std::optional<double> optional_number(const Json& object, const char* field, const std::string& where, double min, double max);
+int64_t require_int(const Json& object, const char* field, const std::string& where, int64_t min,
+                    int64_t max);
+std::optional<int64_t> optional_int(const Json& object, const char* field, const std::string& where,
+                                    int64_t min, int64_t max);
+std::optional<double> optional_number(const Json& object, const char* field, const std::string& where,
+                                      double min, double max);
 std::optional<bool> optional_bool(const Json& object, const char* field, const std::string& where);
 std::optional<std::string> optional_string(const Json& object, const char* field, const std::string& where);
 std::string require_string(const Json& object, const char* field, const std::string& where);

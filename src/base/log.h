@@ -14,19 +14,25 @@ namespace roundel {
 enum class LogLevel { kDebug, kInfo, kWarn, kError };
 struct LogOptions {
   LogLevel level = LogLevel::kInfo;
-  bool json = false;      // one JSON object a line
-  bool progress = true;   // still shown on a terminal only
+  bool json = false;     // one JSON object a line
+  bool progress = true;  // still shown on a terminal only
 };
 void configure_log(const LogOptions& options);
 // Control characters of the text are escaped, so that data cannot forge lines.
 void log_line(LogLevel level, const std::string& text);
 
 template <class... A>
-void log_debug(fmt::format_string<A...> f, A&&... a) { log_line(LogLevel::kDebug, fmt::format(f, std::forward<A>(a)...)); }
+void log_debug(fmt::format_string<A...> f, A&&... a) {
+  log_line(LogLevel::kDebug, fmt::format(f, std::forward<A>(a)...));
+}
 template <class... A>
-void log_info(fmt::format_string<A...> f, A&&... a) { log_line(LogLevel::kInfo, fmt::format(f, std::forward<A>(a)...)); }
+void log_info(fmt::format_string<A...> f, A&&... a) {
+  log_line(LogLevel::kInfo, fmt::format(f, std::forward<A>(a)...));
+}
 template <class... A>
-void log_warn(fmt::format_string<A...> f, A&&... a) { log_line(LogLevel::kWarn, fmt::format(f, std::forward<A>(a)...)); }
+void log_warn(fmt::format_string<A...> f, A&&... a) {
+  log_line(LogLevel::kWarn, fmt::format(f, std::forward<A>(a)...));
+}
 
 class Progress {
  public:

@@ -17,17 +17,23 @@ inline float bits_float(uint32_t u) {
   return x;
 }
 
-inline float bf16_to_float(uint16_t h) { return bits_float(static_cast<uint32_t>(h) << 16); }
+inline float bf16_to_float(uint16_t h) {
+  return bits_float(static_cast<uint32_t>(h) << 16);
+}
 inline uint16_t float_to_bf16(float x) {
   uint32_t u = float_bits(x);
   if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((u >> 16) | 0x40);  // quiet NaN
   return static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1)) >> 16);
 }
-inline float round_bf16(float x) { return bf16_to_float(float_to_bf16(x)); }
+inline float round_bf16(float x) {
+  return bf16_to_float(float_to_bf16(x));
+}
 
 float f16_to_float(uint16_t h);
 uint16_t float_to_f16(float x);
-inline float round_f16(float x) { return f16_to_float(float_to_f16(x)); }
+inline float round_f16(float x) {
+  return f16_to_float(float_to_f16(x));
+}
 
 // E4M3 "fn": no infinities, 0x7f and 0xff are NaN, largest value 448. Conversion saturates to +-448.
 constexpr float kE4M3Max = 448.0f;

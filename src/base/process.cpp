@@ -32,11 +32,15 @@ void install_interrupt_handler() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-bool interrupted() { return g_interrupted.load(std::memory_order_relaxed); }
+bool interrupted() {
+  return g_interrupted.load(std::memory_order_relaxed);
+}
 void throw_if_interrupted() {
   if (interrupted()) fail(ErrorCode::kInterrupted, "interrupted");
 }
-bool stderr_is_terminal() { return isatty(2) == 1; }
+bool stderr_is_terminal() {
+  return isatty(2) == 1;
+}
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -12,6 +12,8 @@ inline uint64_t random_u64(uint64_t seed, uint64_t index) {
   return z ^ (z >> 31);
 }
 // In [0, 1).
-inline double random_unit(uint64_t seed, uint64_t index) { return static_cast<double>(random_u64(seed, index) >> 11) * 0x1p-53; }
+inline double random_unit(uint64_t seed, uint64_t index) {
+  return static_cast<double>(random_u64(seed, index) >> 11) * 0x1p-53;
+}
 
 }  // namespace roundel

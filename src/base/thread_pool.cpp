@@ -46,7 +46,8 @@ struct ThreadPool::Impl {
   void loop() {
     uint64_t seen = 0;
     for (;;) {
-      for (int spin = 0; spin < 4000 && generation.load(std::memory_order_acquire) == seen && !stop; ++spin) _mm_pause();
+      for (int spin = 0; spin < 4000 && generation.load(std::memory_order_acquire) == seen && !stop; ++spin)
+        _mm_pause();
       if (generation.load(std::memory_order_acquire) == seen) {
         std::unique_lock lock(mutex);
         asleep.fetch_add(1);
@@ -75,7 +76,9 @@ ThreadPool::~ThreadPool() {
   for (std::thread& t : impl_->threads) t.join();
 }
 
-int ThreadPool::size() const { return static_cast<int>(impl_->threads.size()) + 1; }
+int ThreadPool::size() const {
+  return static_cast<int>(impl_->threads.size()) + 1;
+}
 
 void ThreadPool::parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> fn) {
   if (n <= 0) return;

@@ -1,0 +1,81 @@
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "engine/benchmark.h"
+
+namespace roundel::cli {
+namespace {
+
+struct State {
+  std::string path;
+  BenchmarkParams params;
+  LoadFlags load;
+  JsonOutput json;
+};
+
+void run(const State& s) {
+  const LoadedModel loaded = load_model(s.path, s.load.options());
+  const uint64_t load_peak = peak_rss_bytes();
+  const BenchmarkResult r = run_benchmark(loaded, s.params);
+  Json samples = Json::array();
+  for (const BenchmarkSample& x : r.samples)
+    samples.push_back({{"prefill_tokens_per_second", x.prefill_tokens_per_second},
+                       {"decode_tokens_per_second", x.decode_tokens_per_second}});
+  const size_t per_token = loaded.model->bytes_per_token();
+  s.json.write({{"prefill_tokens_per_second", r.median.prefill_tokens_per_second},
+                {"decode_tokens_per_second", r.median.decode_tokens_per_second},
+                {"load_seconds", loaded.load_seconds},
+                {"peak_rss_bytes", load_peak},
+                {"batch", s.params.batch},
+                {"prompt_tokens", s.params.prompt_tokens},
+                {"decode_tokens", s.params.decode_tokens},
+                {"threads", loaded.pool->size()},
+                {"weight_bytes", loaded.model->weight_bytes()},
+                {"bytes_per_token", per_token},
+                {"read_bandwidth_bytes_per_second", r.read_bandwidth},
+                {"decode_share_of_read_bound", r.decode_share},
+                {"samples", samples}});
+  if (s.json.only_json()) return;
+  write_stdout(fmt::format("load {:.2f} s, weights {}, peak memory {}, {} threads\n", loaded.load_seconds,
+                           format_bytes(loaded.model->weight_bytes()), format_bytes(load_peak),
+                           loaded.pool->size()) +
+               fmt::format("prompt {} tokens: {:.1f} tokens/s\n", s.params.prompt_tokens,
+                           r.median.prefill_tokens_per_second) +
+               fmt::format("decode {} tokens, batch {}: {:.1f} tokens/s; {} read a token, {:.0f} % of the "
+                           "read bound ({:.1f} GB/s measured)\n",
+                           s.params.decode_tokens, s.params.batch, r.median.decode_tokens_per_second,
+                           format_bytes(per_token), 100 * r.decode_share, r.read_bandwidth / 1e9));
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto s = std::make_shared<State>();
+  CLI::App* c = app.add_subcommand(
+      "bench", "Speed: prompt processing and decoding, medians, share of the memory-read bound");
+  declare_path(*c, s->path);
+  c->add_option("--prompt-tokens", s->params.prompt_tokens, "Tokens of each prompt")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
+      ->type_name("N")
+      ->capture_default_str();
+  c->add_option("--decode-tokens", s->params.decode_tokens, "Tokens to decode")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
+      ->type_name("N")
+      ->capture_default_str();
+  c->add_option("--batch", s->params.batch, "Sequences at once")
+      ->check(CLI::Range(int64_t{1}, int64_t{4096}))
+      ->type_name("N")
+      ->capture_default_str();
+  c->add_option("--repeat", s->params.repeat, "Measured rounds, after one warm-up; the median is reported")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000}))
+      ->type_name("N")
+      ->capture_default_str();
+  s->load.declare(*c);
+  s->json.declare(*c);
+  c->callback([s] { run(*s); });
+}
+
+}  // namespace roundel::cli

@@ -1,0 +1,130 @@
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "engine/generate.h"
+#include "text/chat_template.h"
+
+namespace roundel::cli {
+namespace {
+
+struct SampleFlags {
+  int64_t max_tokens = 128;
+  SamplingParams sampling;
+  CLI::Option *temperature = nullptr, *top_p = nullptr, *top_k = nullptr;
+
+  void declare(CLI::App& c) {
+    c.add_option("--max-tokens", max_tokens, "Tokens to generate at most")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
+        ->type_name("N")
+        ->capture_default_str();
+    temperature = c.add_option("--temperature", sampling.temperature,
+                               "0: greedy. Default: the model's generation_config, else 0")
+                      ->check(CLI::Range(0.0, 100.0))
+                      ->type_name("T");
+    top_p = c.add_option("--top-p", sampling.top_p, "Smallest set of tokens with this probability")
+                ->check(CLI::Range(0.0, 1.0))
+                ->type_name("P");
+    top_k = c.add_option("--top-k", sampling.top_k, "The K likeliest tokens; 0: all")
+                ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
+                ->type_name("K");
+    c.add_option("--seed", sampling.seed, "Seed of the sampling")->type_name("S")->capture_default_str();
+  }
+
+  GenerateParams params(const LoadedModel& loaded) const {
+    const GenerationConfig g =
+        read_generation_config(loaded.files->checkpoint.folder(), loaded.files->config);
+    GenerateParams p;
+    p.max_tokens = max_tokens;
+    p.sampling = sampling;
+    p.stop_ids = g.eos_token_ids;
+    p.sampling.repetition_penalty = g.repetition_penalty;
+    if (g.do_sample) {
+      if (temperature->count() == 0) p.sampling.temperature = g.temperature;
+      if (top_p->count() == 0) p.sampling.top_p = g.top_p;
+      if (top_k->count() == 0) p.sampling.top_k = g.top_k;
+    }
+    return p;
+  }
+};
+
+void generate(const std::string& path, const std::string& prompt, const SampleFlags& flags,
+              const LoadFlags& load) {
+  const LoadedModel loaded = load_model(path, load.options());
+  const Tokenizer tokenizer = load_tokenizer(*loaded.files);
+  std::vector<int32_t> ids = tokenizer.encode(prompt, {.add_special = true});
+  if (ids.empty() && loaded.files->config.bos_token_id)
+    ids.push_back(static_cast<int32_t>(*loaded.files->config.bos_token_id));
+  Generator generator(loaded, tokenizer);
+  const GenerateResult r = generator.run(ids, flags.params(loaded), write_stdout);
+  write_stdout("\n");
+  const double decoded = static_cast<double>(std::max<size_t>(r.ids.size(), 1) - 1);
+  log_info("{} prompt tokens in {:.2f} s, {} new tokens, {:.1f} tokens/s, finish: {}", ids.size(),
+           r.prefill_seconds, r.ids.size(), r.decode_seconds > 0 ? decoded / r.decode_seconds : 0.0,
+           r.finish);
+}
+
+void chat(const std::string& path, const std::string& system, const SampleFlags& flags,
+          const LoadFlags& load) {
+  const ChatTemplate chat_template =
+      ChatTemplate::load(path);  // before the weights: say at once that there is none
+  const LoadedModel loaded = load_model(path, load.options());
+  const Tokenizer tokenizer = load_tokenizer(*loaded.files);
+  const GenerateParams params = flags.params(loaded);
+  Generator generator(loaded, tokenizer);
+  Json messages = Json::array();
+  if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
+  std::string line;
+  for (;;) {
+    write_stdout("> ");
+    if (!std::getline(std::cin, line)) break;
+    if (line == "/exit") break;
+    if (line.empty()) continue;
+    messages.push_back({{"role", "user"}, {"content", line}});
+    const std::vector<int32_t> ids = tokenizer.encode(chat_template.render(messages));
+    const GenerateResult r = generator.run(ids, params, write_stdout);
+    write_stdout("\n");
+    if (r.finish != "stop") log_info("the answer was cut: {}", r.finish);
+    messages.push_back({{"role", "assistant"}, {"content", r.text}});
+  }
+  write_stdout("\n");
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app) {
+  struct State {
+    std::string path, prompt;
+    SampleFlags sample;
+    LoadFlags load;
+  };
+  auto s = std::make_shared<State>();
+  CLI::App* c = app.add_subcommand("generate", "Continue a prompt");
+  declare_path(*c, s->path);
+  c->add_option("--prompt", s->prompt, "Text to continue; the tokenizer adds its begin token")
+      ->required()
+      ->type_name("TEXT");
+  s->sample.declare(*c);
+  s->load.declare(*c);
+  c->callback([s] { generate(s->path, s->prompt, s->sample, s->load); });
+}
+
+void add_chat(CLI::App& app) {
+  struct State {
+    std::string path, system;
+    SampleFlags sample;
+    LoadFlags load;
+  };
+  auto s = std::make_shared<State>();
+  s->sample.max_tokens = 1024;
+  CLI::App* c = app.add_subcommand("chat", "Talk with a model; /exit or end of input ends it");
+  declare_path(*c, s->path);
+  c->add_option("--system", s->system, "System message")->type_name("TEXT");
+  s->sample.declare(*c);
+  s->load.declare(*c);
+  c->callback([s] { chat(s->path, s->system, s->sample, s->load); });
+}
+
+}  // namespace roundel::cli

@@ -1,0 +1,47 @@
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/plan_table.h"
+#include "quantize/recipe.h"
+
+namespace roundel::cli {
+
+void add_plan(CLI::App& app) {
+  struct State {
+    std::string path, recipe, device = "cpu";
+    QuantFlags quant;
+    std::string on_load;
+    bool explain = false;
+    JsonOutput json;
+  };
+  auto s = std::make_shared<State>();
+  CLI::App* c = app.add_subcommand("plan", "Show what every module gets, and all problems, without doing it");
+  declare_path(*c, s->path);
+  s->quant.declare(*c, "--scheme,--quantize");
+  c->add_option("--recipe", s->recipe, "llm-compressor recipe instead of flags")->type_name("FILE");
+  c->add_option("--device", s->device, "Where it would run: cpu")
+      ->check(CLI::IsMember({"cpu"}))
+      ->type_name("DEVICE");
+  c->add_flag("--explain", s->explain, "Why better kernels refused, for every kind of module");
+  s->json.declare(*c);
+  c->callback([s] {
+    const ModelFiles files = open_model(s->path);
+    for (const std::string& w : files.warnings) log_warn("{}", w);
+    PlanResult result;
+    if (!s->recipe.empty()) {
+      result = plan_model(files, read_recipe(s->recipe).request);
+    } else if (s->quant.any()) {
+      result = plan_model(files, s->quant.request("--scheme"));
+    } else {
+      result.plan = files.stored_plan;
+    }
+    for (const std::string& w : result.warnings) log_warn("{}", w);
+    s->json.write(plan_json(result));
+    if (!s->json.only_json()) write_stdout(plan_text(result.plan, s->explain));
+    result.problems.throw_if_any("the plan has problems");
+  });
+}
+
+}  // namespace roundel::cli

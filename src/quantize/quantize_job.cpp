@@ -1,0 +1,195 @@
+#include "quantize/quantize_job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "base/thread_pool.h"
+#include "checkpoint/output_folder.h"
+#include "checkpoint/tensor_writer.h"
+#include "codec/weight_stream.h"
+#include "kernels/list.h"
+#include "quantize/job_key.h"
+#include "quantize/side_files.h"
+
+namespace roundel {
+namespace {
+
+// What happens to each tensor of the source.
+struct Step {
+  const TensorSpec* source = nullptr;
+  const PlanEntry* quantize = nullptr;  // null: copied
+};
+
+StoredWeight stored_weight(const PlanEntry& entry) {
+  return {entry.module.name, entry.scheme, entry.module.rows, entry.module.cols, entry.module.dtype, false};
+}
+
+std::vector<Step> make_steps(const ModelFiles& files, const Plan& plan) {
+  std::vector<Step> steps;
+  for (const std::string& name : files.checkpoint.tensor_names()) {
+    const bool weight = name.ends_with(".weight");
+    const PlanEntry* entry = weight ? plan.find(name.substr(0, name.size() - 7)) : nullptr;
+    steps.push_back({files.checkpoint.find(name), entry && entry->scheme.weights ? entry : nullptr});
+  }
+  return steps;
+}
+
+class Job {
+ public:
+  Job(const ModelFiles& files, const Plan& plan, const QuantizeOptions& options, ThreadPool& pool)
+      : files_(files), plan_(plan), options_(options), pool_(pool), steps_(make_steps(files, plan)) {}
+
+  QuantizeReport run(const std::filesystem::path& destination) {
+    const double start = seconds_now();
+    std::vector<TensorSpec> specs = output_tensors(files_, plan_);
+    report_.output_bytes = TensorWriter::total_bytes(specs);
+    report_.input_bytes = files_.checkpoint.total_tensor_bytes();
+    OutputFolder out =
+        OutputFolder::create(destination, {.source = files_.checkpoint.folder(),
+                                           .bytes_needed = report_.output_bytes,
+                                           .force = options_.force,
+                                           .resume = options_.resume,
+                                           .job_key = job_key(files_, plan_, options_.max_shard_bytes)});
+    const size_t first = out.resumed() && !out.progress().empty() ? std::stoul(out.progress()) : 0;
+    report_.resumed = out.resumed();
+    try {
+      TensorWriter writer(out.work(), std::move(specs),
+                          {.max_shard_bytes = options_.max_shard_bytes, .keep_existing = first > 0});
+      write_all(writer, out, first);
+      writer.finish();
+      write_side_files(files_, plan_, out.work());
+      out.commit();
+    } catch (const Error& e) {
+      if (e.code() == ErrorCode::kInterrupted && options_.resume) out.keep_for_resume();
+      throw;
+    }
+    summarize();
+    report_.seconds = seconds_now() - start;
+    return std::move(report_);
+  }
+
+ private:
+  void write_all(TensorWriter& writer, OutputFolder& out, size_t first) {
+    Progress progress("quantizing", report_.input_bytes, "B");
+    double saved = seconds_now();
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (i >= first) {
+        throw_if_interrupted();
+        write_step(steps_[i], writer);
+      } else if (steps_[i].quantize) {
+        note(*steps_[i].quantize, -1);
+      }
+      progress.advance(steps_[i].source->bytes());
+      if (i >= first && seconds_now() - saved > kSaveSeconds) {
+        writer.flush();
+        out.save_progress(std::to_string(i + 1));
+        saved = seconds_now();
+      }
+    }
+  }
+
+  void write_step(const Step& step, TensorWriter& writer) {
+    if (!step.quantize) {
+      copy(*step.source, writer);
+      return;
+    }
+    const PlanEntry& entry = *step.quantize;
+    const StoredWeight stored = stored_weight(entry);
+    const StorageFormat& format = find_format(entry.scheme.format, entry.module.name);
+    const TensorSink sink = [&](const std::string& tensor, uint64_t offset, const void* data, size_t bytes) {
+      writer.write(tensor, offset, data, bytes);
+    };
+    const EncodeStats stats = stream_encoded(
+        files_.checkpoint, *step.source, *entry.scheme.weights, entry.module.name, pool_,
+        {.allow_not_finite = options_.allow_not_finite, .measure_error = options_.measure_error},
+        [&](const QuantizedRows& rows) { format.store(stored, rows, sink); });
+    const bool measured = options_.measure_error && stats.weight_sum > 0;
+    note(entry, measured                 ? std::sqrt(stats.error_sum / stats.weight_sum)
+                : options_.measure_error ? 0.0
+                                         : -1.0);
+  }
+
+  void note(const PlanEntry& entry, double error) {
+    report_.modules.push_back({entry.module.name, describe(entry.scheme), entry.scheme.format,
+                               entry.module.rows, entry.module.cols, error});
+  }
+
+  void copy(const TensorSpec& spec, TensorWriter& writer) {
+    constexpr size_t kPiece = 4 << 20;
+    const uint64_t total = spec.bytes();
+    std::vector<uint8_t> buffer(std::min<uint64_t>(kPiece, total));
+    for (uint64_t at = 0; at < total; at += kPiece) {
+      const size_t n = std::min<uint64_t>(kPiece, total - at);
+      files_.checkpoint.read(spec, at, buffer.data(), n);
+      check_finite(spec, at, buffer.data(), n);
+      writer.write(spec.name, at, buffer.data(), n);
+    }
+  }
+
+  void check_finite(const TensorSpec& spec, uint64_t offset, const void* data, size_t bytes) {
+    if (!is_float_source(spec.dtype)) return;
+    const SourceType type = spec.dtype == DType::kBF16  ? SourceType::kBF16
+                            : spec.dtype == DType::kF16 ? SourceType::kF16
+                                                        : SourceType::kF32;
+    const int64_t size = static_cast<int64_t>(dtype_size(spec.dtype));
+    const RangeResult r = encode_ops().range(type, data, static_cast<int64_t>(bytes) / size);
+    if (r.not_finite == 0) return;
+    const std::string text =
+        fmt::format("{}: {} values are NaN or infinite, the first at element {}", spec.name, r.not_finite,
+                    static_cast<int64_t>(offset) / size + r.first_not_finite);
+    if (!options_.allow_not_finite)
+      fail(ErrorCode::kInvalid, "{}; the file is damaged, or say --allow-nan to go on", text);
+    log_warn("{}", text);
+  }
+
+  void summarize() {
+    double stored = 0, weights = 0;
+    for (const PlanEntry& e : plan_.entries) {
+      if (e.scheme.weights) {
+        stored += stored_bits(e.scheme, e.module.rows, e.module.cols, e.module.dtype).total();
+        weights += static_cast<double>(e.module.rows) * static_cast<double>(e.module.cols);
+      } else if (e.module.class_name == "Linear") {
+        report_.skipped.emplace_back(e.module.name, e.note.empty() ? "no target matches" : e.note);
+      }
+    }
+    report_.bits_per_weight = weights > 0 ? stored / weights : 0;
+    double elements = 0;
+    for (const Step& s : steps_) elements += static_cast<double>(s.source->elements());
+    report_.model_bits_per_weight = 8.0 * static_cast<double>(report_.output_bytes) / elements;
+  }
+
+  static constexpr double kSaveSeconds = 2.0;
+  const ModelFiles& files_;
+  const Plan& plan_;
+  const QuantizeOptions& options_;
+  ThreadPool& pool_;
+  std::vector<Step> steps_;
+  QuantizeReport report_;
+};
+
+}  // namespace
+
+std::vector<TensorSpec> output_tensors(const ModelFiles& files, const Plan& plan) {
+  std::vector<TensorSpec> specs;
+  for (const Step& step : make_steps(files, plan)) {
+    if (!step.quantize) {
+      specs.push_back(*step.source);
+      continue;
+    }
+    for (TensorSpec& spec : find_format(step.quantize->scheme.format, step.quantize->module.name)
+                                .layout(stored_weight(*step.quantize)))
+      specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+QuantizeReport quantize_to_disk(const ModelFiles& files, const Plan& plan,
+                                const std::filesystem::path& destination, const QuantizeOptions& options,
+                                ThreadPool& pool) {
+  return Job(files, plan, options, pool).run(destination);
+}
+
+}  // namespace roundel

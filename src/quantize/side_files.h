@@ -1,0 +1,14 @@
+// The files beside the weights of a quantized checkpoint: config.json with its quantization_config, recipe.yaml, and
+// copies of tokenizer, generation config, chat template and licence (reliability D9).
+#pragma once
+#include <filesystem>
+
+#include "model/model_files.h"
+
+namespace roundel {
+
+void write_side_files(const ModelFiles& files, const Plan& plan, const std::filesystem::path& folder);
+// Whether a file of the source folder belongs to the copy: not weights, not an index, not another quantizer's config.
+bool is_side_file(const std::string& name);
+
+}  // namespace roundel
