@@ -3,6 +3,7 @@
 //
 //   Checkpoint checkpoint = Checkpoint::open(folder);
 //   const TensorSpec* spec = checkpoint.find("model.embed_tokens.weight");
+//   checkpoint.read(*spec, 0, buffer.data(), spec->bytes());
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -23,19 +24,22 @@ class Checkpoint : public TensorSource {
     std::vector<std::string> tensors;  // in data order
   };
 
-  // Throws Error listing all missing shards and all disagreements at once (reliability section B).
+  // Throws Error: no folder, no config.json, no weights, all missing shards at once, the first fault of a header, or all
+  // disagreements between index and shards.
   static Checkpoint open(const std::filesystem::path& folder);
   Checkpoint(Checkpoint&&) noexcept;
   ~Checkpoint() override;
 
   const TensorSpec* find(std::string_view name) const override;
+  // Positioned reads from few open files, whatever the number of shards; never a memory map, so a file that shrinks
+  // meanwhile is an Error and not a signal. `spec` must name a tensor of this checkpoint.
   void read(const TensorSpec& spec, uint64_t offset, void* to, size_t bytes) const override;
 
   const std::filesystem::path& folder() const;
-  const Json& config() const;  // config.json
+  const Json& config() const;  // config.json, an object
   const std::vector<FileInfo>& files() const;
-  std::vector<std::string> tensor_names() const;   // in file and data order
-  const std::vector<std::string>& warnings() const;  // total_size that is wrong, and the like
+  std::vector<std::string> tensor_names() const;     // in file and data order
+  const std::vector<std::string>& warnings() const;  // total_size that is wrong, files that are not read
   uint64_t total_tensor_bytes() const;
 
  private:
