@@ -5,6 +5,7 @@
 #include "text/decoder.h"
 #include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
+#include "text/unicode.h"
 #include "text/utf8.h"
 
 namespace roundel::test {
@@ -79,6 +80,41 @@ TEST(Decoder, JoinsTokensAsTokenizersDoes) {
       text += chain.take();
       EXPECT_EQ(text, item[1][i].get<std::string>()) << item[0] << " of " << tokens[i];
     }
+  }
+}
+
+template <class Visit>
+void for_all_code_points(Visit visit) {
+  for (char32_t c = 0; c < 0x110000; ++c)
+    if (c < 0xD800 || c > 0xDFFF) visit(c);
+}
+
+std::vector<uint32_t> boundaries_of(bool (*is_member)(char32_t)) {
+  std::vector<uint32_t> boundaries;
+  for_all_code_points([&](char32_t c) {
+    if (is_member(c) != (boundaries.size() % 2 == 1)) boundaries.push_back(c);
+  });
+  return boundaries;
+}
+
+TEST(Unicode, PropertiesAreThoseOfTokenizers) {
+  const Json& properties = parts().at("properties");
+  EXPECT_EQ(boundaries_of(is_punctuation), properties.at("punctuation").get<std::vector<uint32_t>>());
+  EXPECT_EQ(boundaries_of(is_numeric), properties.at("numeric").get<std::vector<uint32_t>>());
+  EXPECT_EQ(boundaries_of(is_word_character), properties.at("word").get<std::vector<uint32_t>>());
+}
+
+TEST(Normalizer, ChangesEveryCodePointAsTokenizersDoes) {
+  for (const auto& [type, expected] : parts().at("code_points").items()) {
+    const auto normalizer = parse_normalizer({{"type", type}}, "test");
+    uint64_t hash = 0;
+    for_all_code_points([&](char32_t c) {
+      NormalizedText text;
+      append_utf8(&text.text, c);
+      normalizer->apply(&text);
+      for (const char byte : text.text + "\n") hash = hash * 1000003 + static_cast<unsigned char>(byte) + 1;
+    });
+    EXPECT_EQ(std::to_string(hash), expected.get<std::string>()) << type;
   }
 }
 

@@ -161,22 +161,51 @@ def tokenizer_with(**parts):
     return Tokenizer.from_str(json.dumps(tree))
 
 
-def class_boundaries(pattern):
+CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
+
+
+def boundaries_of(is_member):
     """Where membership changes, from U+0000 on: [first member, first that is none, next member, ...]."""
-    cut = pre_tokenizers.Split(Regex("(?:%s)+" % pattern), "removed")
     boundaries = []
     inside = False
-    code_points = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
-    for at in range(0, len(code_points), 4096):
-        block = code_points[at : at + 4096]
+    for c in CODE_POINTS:
+        if inside != is_member(c):
+            inside = not inside
+            boundaries.append(c)
+    return boundaries
+
+
+def class_boundaries(pattern):
+    cut = pre_tokenizers.Split(Regex("(?:%s)+" % pattern), "removed")
+    members = set()
+    for at in range(0, len(CODE_POINTS), 4096):
+        block = CODE_POINTS[at : at + 4096]
         kept = set()
         for _, (begin, end) in cut.pre_tokenize_str("".join(map(chr, block))):
             kept.update(range(begin, end))
-        for i, c in enumerate(block):
-            if inside != (i not in kept):
-                inside = not inside
-                boundaries.append(c)
-    return boundaries
+        members.update(c for i, c in enumerate(block) if i not in kept)
+    return boundaries_of(members.__contains__)
+
+
+def property_boundaries(cut, filler):
+    """Of what `cut` isolates from characters `filler` without the property."""
+    members = set()
+    for at in range(0, len(CODE_POINTS), 4096):
+        block = CODE_POINTS[at : at + 4096]
+        text = filler + filler.join(map(chr, block)) + filler
+        for _, (begin, end) in cut.pre_tokenize_str(text):
+            if end - begin == 1 and begin % 2 == 1:
+                members.add(block[begin // 2])
+    return boundaries_of(members.__contains__)
+
+
+def hash_of_all(normalize):
+    """A number that changes with what `normalize` makes of any single code point."""
+    value = 0
+    for c in CODE_POINTS:
+        for byte in normalize(chr(c)).encode() + b"\n":
+            value = (value * 1000003 + byte + 1) % 2**64
+    return str(value)
 
 
 def pieces_after(normalizer, text):
@@ -198,6 +227,15 @@ def main():
         "decoders": [],
         "tokens": TOKENS,
         "classes": {c: class_boundaries(c) for c in CLASSES},
+        "properties": {
+            "punctuation": property_boundaries(pre_tokenizers.Punctuation("isolated"), "a"),
+            "numeric": property_boundaries(pre_tokenizers.Digits(individual_digits=True), "a"),
+            "word": property_boundaries(pre_tokenizers.Whitespace(), "+"),
+        },
+        "code_points": {
+            type_: hash_of_all(tokenizer_with(normalizer={"type": type_}).normalizer.normalize_str)
+            for type_ in ("Lowercase", "NFC", "NFD", "NFKC", "NFKD")
+        },
     }
     for part in pre_tokenizer_list():
         cut = tokenizer_with(pre_tokenizer=part).pre_tokenizer
