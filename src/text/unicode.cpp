@@ -38,6 +38,19 @@ constexpr Range kKeptWhole[] = {
     {0x107B2, 0x107BA}, {0x11938, 0x11938}, {0x1E030, 0x1E06D}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9},
 };
 
+// Marks younger than its tables of combining classes: they stay where they are, and what follows cannot join what
+// precedes. So does U+11930, whose joining is younger.
+constexpr Range kYoungMarks[] = {
+    {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},     {0xC3C, 0xC3C},
+    {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},   {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},
+    {0xA82C, 0xA82C},   {0x10D24, 0x10D27}, {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF}, {0x10F46, 0x10F50},
+    {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x1133B, 0x1133B}, {0x1145E, 0x1145E}, {0x11839, 0x1183A},
+    {0x11930, 0x11930}, {0x1193D, 0x1193E}, {0x11943, 0x11943}, {0x119E0, 0x119E0}, {0x11A34, 0x11A34},
+    {0x11A47, 0x11A47}, {0x11A99, 0x11A99}, {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97},
+    {0x11F41, 0x11F42}, {0x16FF0, 0x16FF1}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE},
+    {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF},
+};
+
 // Capital letters younger than utf8proc's tables: each range maps to one that begins at `lower`.
 struct YoungCapitals {
   char32_t first;
@@ -72,8 +85,13 @@ bool needs_work(std::string_view text, NormalForm form) {
   return false;
 }
 
+bool is_young_mark(utf8proc_int32_t c) {
+  return c >= 0x7FD && in_any(static_cast<char32_t>(c), kYoungMarks);
+}
+
 int combining_class(utf8proc_int32_t c) {
-  return utf8proc_get_property(c)->combining_class;
+  const int k = utf8proc_get_property(c)->combining_class;
+  return k != 0 && is_young_mark(c) ? 0 : k;
 }
 
 void decompose(std::string_view text, bool compatibility, std::vector<utf8proc_int32_t>* out) {
@@ -110,6 +128,20 @@ void sort_marks(std::vector<utf8proc_int32_t>* text) {
   }
 }
 
+// In sections that begin with the young marks.
+void compose(std::vector<utf8proc_int32_t>* text) {
+  auto to = text->begin();
+  for (auto from = text->begin(); from != text->end();) {
+    const auto end = std::find_if(from + 1, text->end(), is_young_mark);
+    const auto n = utf8proc_normalize_utf32(
+        &*from, end - from, static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+    CHECK(n >= 0);
+    to = to == from ? from + n : std::copy(from, from + n, to);
+    from = end;
+  }
+  text->erase(to, text->end());
+}
+
 }  // namespace
 
 std::string normalize_unicode(std::string_view text, NormalForm form) {
@@ -119,11 +151,7 @@ std::string normalize_unicode(std::string_view text, NormalForm form) {
   decompose(text, form == NormalForm::kNfkc || form == NormalForm::kNfkd, &points);
   sort_marks(&points);
   if (form == NormalForm::kNfc || form == NormalForm::kNfkc) {
-    const auto n =
-        utf8proc_normalize_utf32(points.data(), static_cast<utf8proc_ssize_t>(points.size()),
-                                 static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
-    CHECK(n >= 0);
-    points.resize(static_cast<size_t>(n));
+    compose(&points);
   }
   std::string out;
   out.reserve(text.size());

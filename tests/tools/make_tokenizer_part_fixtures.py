@@ -26,6 +26,7 @@ TEXTS = [
     "\u2581mark \u2581\u2581b",
     "   ",
     "deadBEEF09 xyz",
+    "\u1129\u2deb\u07fd e\u07fd\u0301 \U00011935\U00011930 a\u0301\u07fd\u0316 \u1112\u1161\u11ab",
     "I\u0307 \u0130 \u03a3 \ufb01 e\u0301\u0316 \uac00\u11a8 \u1e9b\u0323",
 ]
 
