@@ -49,8 +49,7 @@ Qparams QparamsRule::operator()(float lo, float hi) const {
   }
   const float zero = round(qmin_ - round(lo / scale));
   // 0 / 0 for a group of zeros. The original clamps the NaN and converts it to an integer, which gives 0.
-  const int zero_point =
-      std::isnan(zero) ? 0 : static_cast<int>(std::nearbyint(std::clamp(zero, qmin_, qmax_)));
+  const int zero_point = std::isnan(zero) ? 0 : static_cast<int>(std::lrint(std::clamp(zero, qmin_, qmax_)));
   return {final_scale(scale), zero_point};
 }
 
