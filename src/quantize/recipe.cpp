@@ -87,9 +87,14 @@ class RecipeReader {
     expect_map(node, group);
     for (const auto& [key, value] : node.members) {
       if (key.scalar != "QuantizationModifier") refuse_modifier(key);
-      read_quantization(value.kind == YamlNode::Kind::kNull
-                            ? YamlNode{YamlNode::Kind::kMap, key.line, false, "", {}, {}}
-                            : value);
+      if (value.kind == YamlNode::Kind::kNull) {
+        YamlNode nothing;
+        nothing.kind = YamlNode::Kind::kMap;
+        nothing.line = key.line;
+        read_quantization(nothing);
+      } else {
+        read_quantization(value);
+      }
     }
     return !node.members.empty();
   }

@@ -11,6 +11,14 @@
 #include "base/error.h"
 
 namespace roundel {
+
+YamlNode::YamlNode() = default;
+YamlNode::YamlNode(const YamlNode&) = default;
+YamlNode::YamlNode(YamlNode&&) noexcept = default;
+YamlNode& YamlNode::operator=(const YamlNode&) = default;
+YamlNode& YamlNode::operator=(YamlNode&&) noexcept = default;
+YamlNode::~YamlNode() = default;
+
 namespace {
 
 size_t count_nodes(const YamlNode& node) {

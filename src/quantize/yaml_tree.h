@@ -19,6 +19,14 @@ struct YamlNode {
   std::vector<std::pair<YamlNode, YamlNode>> members;  // kMap; keys are scalars
 
   const YamlNode* find(std::string_view key) const;
+
+  // Defined in the .cpp: here a pair of nodes is not a complete type yet.
+  YamlNode();
+  YamlNode(const YamlNode&);
+  YamlNode(YamlNode&&) noexcept;
+  YamlNode& operator=(const YamlNode&);
+  YamlNode& operator=(YamlNode&&) noexcept;
+  ~YamlNode();
 };
 
 struct YamlLimits {
