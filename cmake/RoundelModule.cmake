@@ -5,7 +5,7 @@ set(ROUNDEL_FLAGS -Wall -Wextra -Wshadow -Wno-missing-field-initializers -Wnon-v
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   list(APPEND ROUNDEL_FLAGS -Wduplicated-cond -Wlogical-op)
 else()
-  list(APPEND ROUNDEL_FLAGS -Wno-unknown-warning-option)
+  list(APPEND ROUNDEL_FLAGS -Wno-unknown-warning-option -Wno-string-conversion)
 endif()
 if(ROUNDEL_WERROR)
   list(APPEND ROUNDEL_FLAGS -Werror)
