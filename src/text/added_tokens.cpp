@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "text/text_pattern.h"
 #include "text/unicode.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace roundel {
 namespace {

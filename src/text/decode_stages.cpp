@@ -1,7 +1,7 @@
 #include "base/error.h"
 #include "text/byte_level.h"
 #include "text/decoder.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace roundel {
 namespace {

@@ -1,7 +1,7 @@
 #include "text/metaspace.h"
 
 #include "base/error.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace roundel {
 

@@ -7,7 +7,7 @@
 #include "text/byte_level.h"
 #include "text/text_pattern.h"
 #include "text/unicode.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace roundel {
 namespace {

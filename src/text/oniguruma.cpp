@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "text/oniguruma_class.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace roundel {
 namespace {

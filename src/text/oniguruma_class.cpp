@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/regex.h"
 #include "text/unicode_recent.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace roundel {
 namespace {

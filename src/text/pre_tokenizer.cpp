@@ -9,7 +9,7 @@
 #include "text/metaspace.h"
 #include "text/text_pattern.h"
 #include "text/unicode.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace roundel {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "text/unicode_recent.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace roundel {
 namespace {

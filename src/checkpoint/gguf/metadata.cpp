@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "checkpoint/quoted.h"
 
 namespace roundel {
@@ -221,25 +222,6 @@ std::vector<std::string> GgufMetadata::unread(std::string_view prefix) const {
     if (!read_.contains(it->first)) keys.push_back(it->first);
   }
   return keys;
-}
-
-bool is_valid_utf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto byte = [&](size_t k) {
-      return i + k < text.size() ? static_cast<uint8_t>(text[i + k]) : uint8_t{0};
-    };
-    const uint8_t a = byte(0);
-    const size_t length = a < 0x80 ? 1 : a < 0xc2 ? 0 : a < 0xe0 ? 2 : a < 0xf0 ? 3 : a < 0xf5 ? 4 : 0;
-    if (length == 0) return false;
-    for (size_t k = 1; k < length; ++k)
-      if ((byte(k) & 0xc0) != 0x80) return false;
-    const uint8_t b = byte(1);
-    if ((a == 0xe0 && b < 0xa0) || (a == 0xed && b >= 0xa0) || (a == 0xf0 && b < 0x90) ||
-        (a == 0xf4 && b >= 0x90))
-      return false;  // overlong, surrogate, above U+10FFFF
-    i += length;
-  }
-  return true;
 }
 
 }  // namespace roundel

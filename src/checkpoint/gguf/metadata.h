@@ -84,6 +84,4 @@ class GgufMetadata {
   mutable std::set<std::string, std::less<>> read_;
 };
 
-bool is_valid_utf8(std::string_view text);
-
 }  // namespace roundel

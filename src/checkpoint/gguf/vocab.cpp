@@ -9,6 +9,8 @@
 #include "checkpoint/gguf/pre_tokenizers.h"
 #include "checkpoint/quoted.h"
 
+#include "base/utf8.h"
+
 namespace roundel {
 namespace {
 
