@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/text_pattern.h"
 #include "text/unicode.h"
-#include "base/utf8.h"
 
 namespace roundel {
 namespace {

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "text/metaspace.h"
 #include "base/utf8.h"
+#include "text/metaspace.h"
 
 namespace roundel {
 namespace {

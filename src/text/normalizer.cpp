@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/byte_level.h"
 #include "text/text_pattern.h"
 #include "text/unicode.h"
-#include "base/utf8.h"
 
 namespace roundel {
 namespace {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "text/oniguruma_class.h"
 #include "base/utf8.h"
+#include "text/oniguruma_class.h"
 
 namespace roundel {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/regex.h"
-#include "text/unicode_recent.h"
 #include "base/utf8.h"
+#include "text/unicode_recent.h"
 
 namespace roundel {
 namespace {

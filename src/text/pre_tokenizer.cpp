@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/byte_level.h"
 #include "text/metaspace.h"
 #include "text/text_pattern.h"
 #include "text/unicode.h"
-#include "base/utf8.h"
 
 namespace roundel {
 namespace {

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/oniguruma.h"
 #include "text/oniguruma_class.h"
-#include "base/utf8.h"
 
 namespace roundel {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "text/tokenizer_impl.h"
 #include "base/utf8.h"
+#include "text/tokenizer_impl.h"
 
 namespace roundel {
 

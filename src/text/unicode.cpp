@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "text/unicode_recent.h"
 #include "base/utf8.h"
+#include "text/unicode_recent.h"
 
 namespace roundel {
 namespace {

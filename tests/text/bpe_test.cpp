@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace roundel {
 namespace {
@@ -91,7 +91,7 @@ TEST(Bpe, FollowsTheDefinition) {
     Bpe cut = Bpe::parse(model.json(), "model");
     cut.cut_long_pieces();
     Bpe::Scratch scratch, cut_scratch;
-    for (const size_t length : {1, 2, 3, 5, 8, 13, 40, 150}) {
+    for (const size_t length : {1u, 2u, 3u, 5u, 8u, 13u, 40u, 150u}) {
       for (int round = 0; round < 5; ++round) {
         const std::string text = model.text(length);
         const std::vector<std::string> expected = encode_by_definition(model, text);

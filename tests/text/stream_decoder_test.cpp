@@ -3,7 +3,7 @@
 #include <random>
 
 #include "tests/text/tokenizer_fixture.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace roundel::test {
 namespace {

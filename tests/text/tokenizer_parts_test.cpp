@@ -6,7 +6,7 @@
 #include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
 #include "text/unicode.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace roundel::test {
 namespace {
