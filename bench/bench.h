@@ -4,9 +4,11 @@
 //   ./dev bench                 all kernels
 //   ./dev bench avx512_w4a16    those whose name contains this
 #pragma once
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace roundel {
 
@@ -31,18 +33,19 @@ inline double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Seconds of one call: the best of at least three calls, repeated for about `seconds`.
+// Seconds of one call: the lower quartile of calls repeated for about `seconds`, which other work on the machine
+// disturbs less than a mean.
 template <class Call>
-double best_time(double seconds, Call call) {
-  double best = 1e30;
+double quartile_time(double seconds, Call call) {
+  std::vector<double> times;
   const double start = now();
-  for (int i = 0; i < 3 || now() - start < seconds; ++i) {
+  while (times.size() < 5 || now() - start < seconds) {
     const double begin = now();
     call();
-    const double took = now() - begin;
-    if (took < best) best = took;
+    times.push_back(now() - begin);
   }
-  return best;
+  std::nth_element(times.begin(), times.begin() + times.size() / 4, times.end());
+  return times[times.size() / 4];
 }
 
 // True when all kernels agree with the reference.

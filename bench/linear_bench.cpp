@@ -91,17 +91,15 @@ Speed measure(const LinearKernel& kernel, const LinearProblem& p, const BenchOpt
   LinearArgs args = c.args(y.data(), p.n);
 
   Speed speed{};
-  args.m = 1;
-  const double decode = best_time(o.seconds, [&] {
-    for (size_t i = 0; i < copies; ++i) kernel.run(p, weights.data() + i * stride, args, pool);
-  });
-  speed.decode_us = decode / static_cast<double>(copies) * 1e6;
-  speed.decode_gbs = static_cast<double>(bytes * copies) / decode / 1e9;
-  args.m = o.prefill;
   size_t turn = 0;
-  const double prefill =
-      best_time(o.seconds, [&] { kernel.run(p, weights.data() + turn++ % copies * stride, args, pool); });
-  speed.prefill_gops = 2.0 * static_cast<double>(p.n * p.k * o.prefill) / prefill / 1e9;
+  const auto call = [&] { kernel.run(p, weights.data() + turn++ % copies * stride, args, pool); };
+  args.m = 1;
+  const double decode = quartile_time(o.seconds, call);
+  speed.decode_us = decode * 1e6;
+  speed.decode_gbs = static_cast<double>(bytes) / decode / 1e9;
+  args.m = o.prefill;
+  speed.prefill_gops =
+      2.0 * static_cast<double>(p.n * p.k * o.prefill) / quartile_time(o.seconds, call) / 1e9;
   return speed;
 }
 

@@ -29,6 +29,10 @@ extern const AttentionKernel kAvx512Attention;
 extern const AttentionKernel kAvx2Attention;
 extern const AttentionKernel kReferenceAttention;
 
+extern const EncodeOps kAvx512Encode;
+extern const EncodeOps kAvx2Encode;
+extern const EncodeOps kReferenceEncode;
+
 namespace {
 
 constexpr const LinearKernel* kLinear[] = {
@@ -37,6 +41,7 @@ constexpr const LinearKernel* kLinear[] = {
     &kAvx2F8A16,  &kAvx2BF16,   &kAvx2F16,     &kAvx2F32,     &kReferenceLinear};
 constexpr const VectorOps* kVectorOps[] = {&kAvx512Ops, &kAvx2Ops, &kReferenceOps};
 constexpr const AttentionKernel* kAttention[] = {&kAvx512Attention, &kAvx2Attention, &kReferenceAttention};
+constexpr const EncodeOps* kEncode[] = {&kAvx512Encode, &kAvx2Encode, &kReferenceEncode};
 
 template <class Kernel>
 Support on_this_cpu(const Kernel& kernel) {
@@ -54,6 +59,9 @@ std::span<const VectorOps* const> vector_ops_list() {
 std::span<const AttentionKernel* const> attention_kernels() {
   return kAttention;
 }
+std::span<const EncodeOps* const> encode_ops_list() {
+  return kEncode;
+}
 
 const LinearKernel& choose_linear(const LinearProblem& problem, std::vector<Refusal>* refused) {
   return choose_kernel(
@@ -65,6 +73,9 @@ const VectorOps& vector_ops() {
 }
 const AttentionKernel& attention_kernel() {
   return choose_kernel(attention_kernels(), "attention", on_this_cpu<AttentionKernel>, nullptr);
+}
+const EncodeOps& encode_ops() {
+  return choose_kernel(encode_ops_list(), "encode", on_this_cpu<EncodeOps>, nullptr);
 }
 
 }  // namespace roundel

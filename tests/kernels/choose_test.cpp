@@ -33,6 +33,7 @@ TEST(Choose, ForcedPrefixIsTakenInAllLists) {
   EXPECT_STREQ(choose_linear(w4a16(128)).name, "reference_linear");
   EXPECT_STREQ(vector_ops().name, "reference_ops");
   EXPECT_STREQ(attention_kernel().name, "reference_attention");
+  EXPECT_STREQ(encode_ops().name, "reference_encode");
 }
 
 TEST(Choose, EveryKernelCanBeForcedByName) {

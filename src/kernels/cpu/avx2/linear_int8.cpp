@@ -13,6 +13,7 @@ namespace {
 // 16-bit x0 x2 x1 x3.
 struct Madd {
   using Isa = Avx2;
+  typedef int32_t Sum __attribute__((vector_size(32)));
   struct W {
     __m256i even, odd;
   };
@@ -26,9 +27,9 @@ struct Madd {
     memcpy(pairs, x + 2 * k, 8);
     return {_mm256_set1_epi32(pairs[0]), _mm256_set1_epi32(pairs[1])};
   }
-  ROUNDEL_INLINE __m256i dot(__m256i sum, W w, X x) {
-    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(w.even, x.even));
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(w.odd, x.odd));
+  ROUNDEL_INLINE Sum dot(Sum sum, W w, X x) {
+    sum += (Sum)_mm256_madd_epi16(w.even, x.even);
+    return sum + (Sum)_mm256_madd_epi16(w.odd, x.odd);
   }
   static int32_t prepare(const int8_t* x, int64_t n, uint8_t* to) {
     const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15,  //

@@ -12,6 +12,7 @@ namespace {
 // the weights are the unsigned operand, the activations stay as they are.
 struct Vnni {
   using Isa = Avx512;
+  typedef int32_t Sum __attribute__((vector_size(64)));
   using W = __m512i;
   using X = __m512i;
   static constexpr int kXBytes = 1;
@@ -21,7 +22,7 @@ struct Vnni {
     memcpy(&four, x + k, 4);
     return _mm512_set1_epi32(four);
   }
-  ROUNDEL_INLINE __m512i dot(__m512i sum, W w, X x) { return _mm512_dpbusd_epi32(sum, w, x); }
+  ROUNDEL_INLINE Sum dot(Sum sum, W w, X x) { return (Sum)_mm512_dpbusd_epi32((__m512i)sum, w, x); }
   static int32_t prepare(const int8_t* x, int64_t n, uint8_t* to) {
     __m512i sum = _mm512_setzero_si512();
     const __m512i ones = _mm512_set1_epi8(1);

@@ -51,12 +51,19 @@ struct FloatLinear {
       for (int64_t k0 = begin; k0 < end; k0 += kFloatSegment) {
         const int64_t k1 = k0 + kFloatSegment < end ? k0 + kFloatSegment : end;
         F acc[MR][NB][V];
+#pragma GCC unroll 4
         for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 4
           for (int b = 0; b < NB; ++b)
+#pragma GCC unroll 2
             for (int v = 0; v < V; ++v) acc[m][b][v] = Isa::zero();
         for (int64_t k = k0; k < k1; k += kStep) {
 #pragma GCC unroll 4
           for (int b = 0; b < NB; ++b) {
+            // Each block loads the activations anew: kept for all blocks they would fill the registers.
+            
+#pragma GCC unroll 4
+            for (int m = 0; m < MR; ++m) __asm__("" : "+r"(x[m]));
             F w[kStep][V];
             Weight::decode(base[b] + k * (Weight::kBytes / kStep), w);
 #pragma GCC unroll 8
@@ -72,9 +79,12 @@ struct FloatLinear {
             }
           }
         }
+#pragma GCC unroll 4
         for (int b = 0; b < NB; ++b) {
+#pragma GCC unroll 2
           for (int v = 0; v < V; ++v) {
             const F scale = Finish::scale(t, base[b], g, v, Weight::kFactor);
+#pragma GCC unroll 4
             for (int m = 0; m < MR; ++m) {
               float* to = &total[m][b * kBlockRows + v * Isa::kLanes];
               Isa::store(to, Finish::fold(t.has_scale, acc[m][b][v], scale, Isa::load(to)));
@@ -157,7 +167,6 @@ struct FloatLinear {
         for (int v = 0; v < V; ++v) acc[m][b][v] = Isa::zero();
     const float* wb[B];
     for (int b = 0; b < B; ++b) wb[b] = w[b];
-#pragma GCC unroll 2
     for (int64_t k = 0; k < columns; ++k) {
       F wk[B][V];
 #pragma GCC unroll 2

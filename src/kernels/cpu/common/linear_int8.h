@@ -20,7 +20,8 @@ namespace roundel {
 //   static constexpr int kXBytes;                        // bytes of one prepared activation
 //   static W weights(I bytes);
 //   static X load_x(const uint8_t* x, int64_t k);
-//   static I dot(I sum, W w, X x);                       // sum + the four products
+//   using Sum;                                           // kLanes int32, a vector of int so that no cast splits it
+//   static Sum dot(Sum sum, W w, X x);                     // sum + the four products
 //   static int32_t prepare(const int8_t* x, int64_t n, uint8_t* to);   // returns the sum; pads with zeros to 8
 template <class Isa8, bool kNibbles>
 struct IntLinear {
@@ -56,9 +57,9 @@ struct IntLinear {
     return t.has_zero ? Isa::iadd(offset, Finish::zero_point_int(t, base, g, v)) : offset;
   }
 
-  static inline __attribute__((always_inline)) void fold(I sum, I corr, int32_t x_sum, F scale,
+  static inline __attribute__((always_inline)) void fold(typename Isa8::Sum sum, I corr, int32_t x_sum, F scale,
                                                          float* total) {
-    const I exact = Isa::isub(sum, Isa::imul(corr, Isa::iset1(x_sum)));
+    const I exact = Isa::isub((I)sum, Isa::imul(corr, Isa::iset1(x_sum)));
     Isa::store(total, Isa::fma(Isa::to_float(exact), scale, Isa::load(total)));
   }
 
@@ -69,18 +70,26 @@ struct IntLinear {
     alignas(64) float total[MR][NB * kBlockRows] = {};
     const uint8_t* base[NB];
     for (int b = 0; b < NB; ++b) base[b] = t.packed + (block + b) * t.stride;
+    const uint8_t* x[MR];
+    for (int m = 0; m < MR; ++m) x[m] = t.x + m * x_stride;
     int64_t segment = 0;
     for (int64_t g = 0; g < t.groups; ++g) {
       const int64_t begin = g * t.group, end = begin + t.group < t.k ? begin + t.group : t.k;
       for (int64_t k0 = begin; k0 < end; k0 += kIntSegment, ++segment) {
         const int64_t k1 = k0 + kIntSegment < end ? k0 + kIntSegment : end;
-        I acc[MR][NB][V];
+        typename Isa8::Sum acc[MR][NB][V];
+#pragma GCC unroll 4
         for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 4
           for (int b = 0; b < NB; ++b)
-            for (int v = 0; v < V; ++v) acc[m][b][v] = Isa::izero();
+#pragma GCC unroll 2
+            for (int v = 0; v < V; ++v) acc[m][b][v] = typename Isa8::Sum{};
         for (int64_t k = k0; k < k1; k += kStep) {
 #pragma GCC unroll 4
           for (int b = 0; b < NB; ++b) {
+            // Each block loads the activations anew: kept for all blocks they would fill the registers.
+#pragma GCC unroll 4
+            for (int m = 0; m < MR; ++m) __asm__("" : "+r"(x[m]));
             I w[2][V];
             decode(base[b] + k * (kBytes / kStep), w);
 #pragma GCC unroll 2
@@ -90,16 +99,19 @@ struct IntLinear {
                 const typename Isa8::W wide = Isa8::weights(w[h][v]);
 #pragma GCC unroll 4
                 for (int m = 0; m < MR; ++m) {
-                  acc[m][b][v] = Isa8::dot(acc[m][b][v], wide, Isa8::load_x(t.x + m * x_stride, k + 4 * h));
+                  acc[m][b][v] = Isa8::dot(acc[m][b][v], wide, Isa8::load_x(x[m], k + 4 * h));
                 }
               }
             }
           }
         }
+#pragma GCC unroll 4
         for (int b = 0; b < NB; ++b) {
+#pragma GCC unroll 2
           for (int v = 0; v < V; ++v) {
             const F scale = Finish::scale(t, base[b], g, v, 1.0f);
             const I corr = correction(t, base[b], g, v);
+#pragma GCC unroll 4
             for (int m = 0; m < MR; ++m) {
               fold(acc[m][b][v], corr, t.x_sums[m * segments + segment], scale,
                    &total[m][b * kBlockRows + v * Isa::kLanes]);
@@ -173,16 +185,15 @@ struct IntLinear {
   template <int MR>
   static void micro(const uint8_t* x, const uint8_t* const* weights, int64_t columns, const float* scales,
                     const int32_t* corrections, const int32_t* x_sums, int64_t sums_stride, float* total) {
-    I acc[MR][B][V];
+    typename Isa8::Sum acc[MR][B][V];
 #pragma GCC unroll 16
     for (int m = 0; m < MR; ++m)
 #pragma GCC unroll 2
       for (int b = 0; b < B; ++b)
 #pragma GCC unroll 2
-        for (int v = 0; v < V; ++v) acc[m][b][v] = Isa::izero();
+        for (int v = 0; v < V; ++v) acc[m][b][v] = typename Isa8::Sum{};
     const uint8_t* wb[B];
     for (int b = 0; b < B; ++b) wb[b] = weights[b];
-#pragma GCC unroll 2
     for (int64_t k = 0; k < columns; k += 4) {
       typename Isa8::W w[B][V];
 #pragma GCC unroll 2
