@@ -1,6 +1,7 @@
 #include "quantize/quantize_job.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
 
@@ -37,6 +38,20 @@ std::vector<Step> make_steps(const ModelFiles& files, const Plan& plan) {
   return steps;
 }
 
+// How many steps the interrupted run had finished.
+size_t finished_steps(const OutputFolder& out, size_t steps) {
+  const std::string text = out.progress();
+  if (text.empty()) return 0;
+  size_t finished = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), finished);
+  if (error != std::errc() || end != text.data() + text.size() || finished > steps)
+    fail(ErrorCode::kInvalid,
+         "{}: the progress of the interrupted run is \"{}\", expected 0 to {}; delete the folder and start "
+         "anew",
+         out.work().string(), escape_control(text), steps);
+  return finished;
+}
+
 class Job {
  public:
   Job(const ModelFiles& files, const Plan& plan, const QuantizeOptions& options, ThreadPool& pool)
@@ -53,7 +68,7 @@ class Job {
                                            .force = options_.force,
                                            .resume = options_.resume,
                                            .job_key = job_key(files_, plan_, options_.max_shard_bytes)});
-    const size_t first = out.resumed() && !out.progress().empty() ? std::stoul(out.progress()) : 0;
+    const size_t first = out.resumed() ? finished_steps(out, steps_.size()) : 0;
     report_.resumed = out.resumed();
     try {
       TensorWriter writer(out.work(), std::move(specs),
