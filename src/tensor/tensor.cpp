@@ -34,13 +34,16 @@ void widen_to_float(DType from, const void* source, float* to, size_t n) {
       for (size_t i = 0; i < n; ++i) to[i] = f16_to_float(s[i]);
       return;
     }
-    case DType::kF32: std::memcpy(to, source, n * 4); return;
+    case DType::kF32:
+      std::memcpy(to, source, n * 4);
+      return;
     case DType::kF8E4M3: {
       const auto* s = static_cast<const uint8_t*>(source);
       for (size_t i = 0; i < n; ++i) to[i] = e4m3_to_float(s[i]);
       return;
     }
-    default: fail(ErrorCode::kUnsupported, "{} is not a floating-point type that roundel reads", dtype_name(from));
+    default:
+      fail(ErrorCode::kUnsupported, "{} is not a floating-point type that roundel reads", dtype_name(from));
   }
 }
 
@@ -52,8 +55,11 @@ void narrow_from_float(DType to, const float* source, void* bytes, size_t n) {
     case DType::kF16:
       for (size_t i = 0; i < n; ++i) static_cast<uint16_t*>(bytes)[i] = float_to_f16(source[i]);
       return;
-    case DType::kF32: std::memcpy(bytes, source, n * 4); return;
-    default: fail(ErrorCode::kUnsupported, "cannot store floats as {}", dtype_name(to));
+    case DType::kF32:
+      std::memcpy(bytes, source, n * 4);
+      return;
+    default:
+      fail(ErrorCode::kUnsupported, "cannot store floats as {}", dtype_name(to));
   }
 }
 

@@ -62,6 +62,25 @@ struct LinearCase {
   }
 };
 
+inline void put_float_code(CodeType type, uint8_t* codes, int64_t i, float value) {
+  switch (type) {
+    case CodeType::kInt:
+      break;
+    case CodeType::kE4M3:
+      codes[i] = float_to_e4m3(value * value * value * 448);
+      break;
+    case CodeType::kBF16:
+      reinterpret_cast<uint16_t*>(codes)[i] = float_to_bf16(value);
+      break;
+    case CodeType::kF16:
+      reinterpret_cast<uint16_t*>(codes)[i] = float_to_f16(value);
+      break;
+    case CodeType::kF32:
+      reinterpret_cast<float*>(codes)[i] = value;
+      break;
+  }
+}
+
 // Values within the type's habits: codes over their whole range, scales around 1/100, activations around 1.
 inline LinearCase make_case(const LinearProblem& problem, int64_t m, bool x_zero, bool bias, uint64_t seed) {
   LinearCase c;
@@ -76,22 +95,10 @@ inline LinearCase make_case(const LinearProblem& problem, int64_t m, bool x_zero
   const int span = 1 << (problem.code == CodeType::kInt ? problem.bits : 8);
   for (int64_t i = 0; i < n * k; ++i) {
     const float value = signed_unit();
-    switch (problem.code) {
-      case CodeType::kInt:
-        c.codes[i] = static_cast<uint8_t>(static_cast<int>(random() * span) - span / 2);
-        break;
-      case CodeType::kE4M3:
-        c.codes[i] = float_to_e4m3(value * value * value * 448);
-        break;
-      case CodeType::kBF16:
-        reinterpret_cast<uint16_t*>(c.codes.data())[i] = float_to_bf16(value);
-        break;
-      case CodeType::kF16:
-        reinterpret_cast<uint16_t*>(c.codes.data())[i] = float_to_f16(value);
-        break;
-      case CodeType::kF32:
-        reinterpret_cast<float*>(c.codes.data())[i] = value;
-        break;
+    if (problem.code == CodeType::kInt) {
+      c.codes[i] = static_cast<uint8_t>(static_cast<int>(random() * span) - span / 2);
+    } else {
+      put_float_code(problem.code, c.codes.data(), i, value);
     }
   }
   const auto round_scale = [&](float s) {

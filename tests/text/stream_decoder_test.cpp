@@ -2,8 +2,8 @@
 
 #include <random>
 
-#include "tests/text/tokenizer_fixture.h"
 #include "base/utf8.h"
+#include "tests/text/tokenizer_fixture.h"
 
 namespace roundel::test {
 namespace {

@@ -1,12 +1,12 @@
 // Single normalizers, pre-tokenizers, decoders and classes of patterns against what the `tokenizers` package gives.
 #include <gtest/gtest.h>
 
+#include "base/utf8.h"
 #include "tests/text/tokenizer_fixture.h"
 #include "text/decoder.h"
 #include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
 #include "text/unicode.h"
-#include "base/utf8.h"
 
 namespace roundel::test {
 namespace {

@@ -11,19 +11,20 @@ class ThreadPool;
 struct CpuFeatures;
 
 struct AttentionArgs {
-  int64_t tokens = 0;        // T new tokens, at positions start .. start + T - 1
+  int64_t tokens = 0;  // T new tokens, at positions start .. start + T - 1
   int64_t start = 0;
-  int64_t heads = 0;         // H query heads; H / kv_heads of them share one key/value head
+  int64_t heads = 0;  // H query heads; H / kv_heads of them share one key/value head
   int64_t kv_heads = 0;
   int64_t head_dim = 0;      // D
   float scale = 0;           // usually 1 / sqrt(D)
   int64_t window = 0;        // 0: all earlier tokens; else only the last `window` positions, own one included
   const float* q = nullptr;  // (T,H,D), tokens ldq apart
   int64_t ldq = 0;
-  const float* k = nullptr;  // (kv_heads, positions, D): the cache, rotated; heads `kv_stride` apart, positions D apart
+  const float* k =
+      nullptr;  // (kv_heads, positions, D): the cache, rotated; heads `kv_stride` apart, positions D apart
   const float* v = nullptr;  // like k
   int64_t kv_stride = 0;
-  float* out = nullptr;      // (T,H,D), tokens ldo apart
+  float* out = nullptr;  // (T,H,D), tokens ldo apart
   int64_t ldo = 0;
 };
 

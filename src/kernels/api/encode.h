@@ -13,8 +13,8 @@ struct CpuFeatures;
 enum class SourceType : uint8_t { kBF16, kF16, kF32 };
 
 struct RangeResult {
-  float lo = 0, hi = 0;         // of the finite values, 0 included: lo <= 0 <= hi
-  int64_t not_finite = 0;       // how many NaN or infinite values there are
+  float lo = 0, hi = 0;    // of the finite values, 0 included: lo <= 0 <= hi
+  int64_t not_finite = 0;  // how many NaN or infinite values there are
   int64_t first_not_finite = -1;
 };
 
@@ -24,8 +24,8 @@ struct EncodeOps {
 
   RangeResult (*range)(SourceType type, const void* x, int64_t n);
   // t = x / scale, then + zero_point, each rounded to the source type; clamped to [qmin, qmax]; rounded half to even.
-  void (*encode_int)(SourceType type, const void* x, int64_t n, float scale, float zero_point, float qmin, float qmax,
-                     int8_t* codes);
+  void (*encode_int)(SourceType type, const void* x, int64_t n, float scale, float zero_point, float qmin,
+                     float qmax, int8_t* codes);
   // t = x / scale rounded to the source type, clamped to +-448, converted to E4M3.
   void (*encode_e4m3)(SourceType type, const void* x, int64_t n, float scale, uint8_t* codes);
   // codes + 2^(bits-1) as a little-endian bit stream of n * bits bits, zero bits up to a whole 32-bit word.

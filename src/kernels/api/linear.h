@@ -21,13 +21,13 @@ enum class ScaleType : uint8_t { kBF16, kF16, kF32 };  // the type whose values 
 enum class ActType : uint8_t { kFloat, kInt8 };
 
 struct LinearProblem {
-  int64_t n = 0;                       // output rows
-  int64_t k = 0;                       // input columns
+  int64_t n = 0;  // output rows
+  int64_t k = 0;  // input columns
   CodeType code = CodeType::kBF16;
-  int bits = 16;                       // of kInt: 2 to 8
-  bool has_scale = false;              // false for dense weights
+  int bits = 16;           // of kInt: 2 to 8
+  bool has_scale = false;  // false for dense weights
   bool has_zero_point = false;
-  int64_t group = 0;                   // columns that share one scale: k when there is one for each row
+  int64_t group = 0;  // columns that share one scale: k when there is one for each row
   ScaleType scale_type = ScaleType::kBF16;
   ActType act = ActType::kFloat;
 
@@ -39,8 +39,8 @@ constexpr int64_t kRowUnit = 32;
 struct WeightRows {
   int64_t row0 = 0;
   int64_t rows = 0;
-  const void* codes = nullptr;          // (rows,K): int8 (kInt), uint8 (kE4M3), uint16 (kBF16, kF16), float (kF32)
-  const float* scales = nullptr;        // (rows,groups)
+  const void* codes = nullptr;    // (rows,K): int8 (kInt), uint8 (kE4M3), uint16 (kBF16, kF16), float (kF32)
+  const float* scales = nullptr;  // (rows,groups)
   const int8_t* zero_points = nullptr;  // (rows,groups)
 };
 
@@ -50,12 +50,12 @@ constexpr int64_t kColumnUnit = 64;
 struct LinearArgs {
   int64_t m = 0;
   int64_t ldx = 0;
-  const float* x = nullptr;           // (M,K), kFloat
-  const int8_t* x_codes = nullptr;    // (M,K), kInt8: value = (code - x_zero) * x_scale
-  const float* x_scale = nullptr;     // (M)
-  const int32_t* x_zero = nullptr;    // (M) or null when all are 0
-  const float* bias = nullptr;        // (N) or null
-  float* y = nullptr;                 // (M,N), rows ldy apart
+  const float* x = nullptr;         // (M,K), kFloat
+  const int8_t* x_codes = nullptr;  // (M,K), kInt8: value = (code - x_zero) * x_scale
+  const float* x_scale = nullptr;   // (M)
+  const int32_t* x_zero = nullptr;  // (M) or null when all are 0
+  const float* bias = nullptr;      // (N) or null
+  float* y = nullptr;               // (M,N), rows ldy apart
   int64_t ldy = 0;
 };
 
