@@ -27,12 +27,11 @@ std::string holder_of(int fd) {
   return digits.empty() ? "" : fmt::format(" (process {})", digits);
 }
 
-void write_holder(int fd, const fs::path& path) {
+// For messages only: a disk too full for it is reported by the writes that matter.
+void write_holder(int fd) {
   const std::string text = fmt::format("{}\n", ::getpid());
-  if (::ftruncate(fd, 0) != 0 ||
-      ::pwrite(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-    fail(errno == ENOSPC || errno == EDQUOT ? ErrorCode::kNoSpace : ErrorCode::kIo, "{}: cannot write: {}",
-         path.string(), std::strerror(errno));
+  if (::ftruncate(fd, 0) == 0 && ::pwrite(fd, text.data(), text.size(), 0) < 0)
+    log_debug("the lock names no process");
 }
 
 void make_folder(const fs::path& folder, const std::string& what) {
@@ -73,7 +72,7 @@ FolderLock FolderLock::acquire(const fs::path& folder, const std::string& what) 
       log_warn("{}: this file system has no locks ({}); make sure that no other run writes it", what,
                std::strerror(errno));
     if (!same_inode(fd, path)) continue;
-    write_holder(fd, path);
+    write_holder(fd);
     return lock;
   }
   fail(ErrorCode::kIo, "{}: cannot lock {}: other runs keep removing it", what, path.string());

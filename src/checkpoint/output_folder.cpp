@@ -173,16 +173,19 @@ void OutputFolder::commit() {
   }
   std::error_code error;
   const bool replace = impl_->replace && fs::exists(target, error);
+  bool renamed = false;
   if (replace) rename_folder(target, replaced);
   try {
     rename_folder(impl_->files, target);
+    renamed = true;
+    sync_directory(impl_->target.parent);
   } catch (...) {
+    if (renamed) rename_folder(target, impl_->files);
     if (replace) rename_folder(replaced, target);
     throw;
   }
   impl_->committed = true;
   impl_->keep = false;
-  sync_directory(impl_->target.parent);
   if (!impl_->lock.remove_folder())
     log_warn("{}: could not be removed completely; the output is complete", impl_->target.partial.string());
 }

@@ -19,8 +19,9 @@ struct ShardPlan {
 };
 
 // Fills shards in the given order; a shard holds at most `max_shard_bytes` of tensor data unless a single tensor is
-// larger. Inside a shard the order is kept too, except where a tensor would not be aligned to its elements (PyTorch
-// cannot map those): then the shard is sorted by element size, largest first. Throws Error: duplicate names, sizes.
+// larger. Inside a shard the order is kept too, except where a tensor would not be aligned to its elements, which readers
+// that map the file do not like: then the shard is sorted by element size, largest first, as the original writer does it.
+// Throws Error: duplicate names, sizes.
 std::vector<ShardPlan> plan_shards(std::vector<TensorSpec> specs, uint64_t max_shard_bytes);
 
 }  // namespace roundel

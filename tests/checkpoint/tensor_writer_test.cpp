@@ -100,7 +100,7 @@ TEST(TensorWriter, GivesALargeTensorItsOwnShard) {
   expect_error([] { plan_shards({}, 0); }, {"0 bytes"});
 }
 
-// PyTorch cannot map a tensor whose offset is not a multiple of its element size.
+// Readers map files: an offset that is no multiple of the element size gives them unaligned tensors.
 TEST(TensorWriter, KeepsTensorsAligned) {
   const auto sorted =
       plan_shards({{"i", DType::kI32, {3}}, {"l", DType::kI64, {2}}, {"h", DType::kBF16, {1}}}, 1000);
