@@ -8,7 +8,7 @@
 
 #include "text/byte_level.h"
 #include "text/tokenizer.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace {
 
