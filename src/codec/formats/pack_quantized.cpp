@@ -88,8 +88,8 @@ void store(const StoredWeight& stored, const QuantizedRows& rows, const TensorSi
   }
 }
 
-// weight_shape of the file into stored->rows and cols.
-bool read_shape(StoredWeight* stored, const TensorSource& source, ModuleChecks& checks) {
+// weight_shape of the file becomes the shape of the module.
+bool read_shape(const TensorSource& source, ModuleChecks& checks) {
   const TensorSpec* spec = checks.require("weight_shape", "packed words do not tell the shape of the weight");
   if (!spec || !checks.has_dtype(*spec, {DType::kI64, DType::kI32})) return false;
   if (spec->shape != Shape{2}) {
@@ -128,7 +128,7 @@ void open(StoredWeight* stored, const TensorSource& source, const std::string& w
   const QuantArgs& args = weight_args(*stored);
   const TensorSpec* packed =
       checks.require("weight_packed", fmt::format("it holds the codes of {}", describe(args)));
-  if (!read_shape(stored, source, checks) || !packed || !checks.has_dtype(*packed, {DType::kI32})) return;
+  if (!read_shape(source, checks) || !packed || !checks.has_dtype(*packed, {DType::kI32})) return;
   if (packed->shape.size() != 2 || packed->shape[0] != stored->rows) {
     checks.add("weight_packed", fmt::format("has shape {}, expected {} rows as weight_shape says",
                                             shape_text(packed->shape), stored->rows));
