@@ -119,6 +119,23 @@ TEST(GgufModel, ListsAllTensorsThatDoNotFit) {
           {"blk.1.attn_norm.weight: is missing", "blk.2.ffn_down.weight: is missing"});
 }
 
+TEST(GgufModel, RefusesABiasOfBlocksWhoseRowsMove) {
+  GgufBuilder b =
+      tiny_model({"llama.attention.head_count", "llama.attention.key_length", "blk.0.attn_q.weight",
+                  "blk.0.attn_k.weight", "blk.0.attn_v.weight", "blk.0.attn_output.weight"});
+  b.u32("llama.attention.head_count", 2);
+  b.u32("llama.attention.key_length", 16);
+  const std::vector<float> weight(256, 0.5f);
+  for (const char* part : {"q", "k", "v"}) {
+    const std::string name = std::string("blk.0.attn_") + part;
+    b.f32_tensor(name + ".weight", {8, 32}, weight);
+    b.tensor(name + ".bias", {32}, 8, std::string(34, '\0'));
+  }
+  b.f32_tensor("blk.0.attn_output.weight", {32, 8}, weight);
+  b.tensor("blk.0.attn_output.bias", {8}, 0, std::string(32, '\0'));
+  refused(b, ErrorCode::kInvalid, {"blk.0.attn_q.bias", "Q8_0", "blk.0.attn_k.bias"});
+}
+
 TEST(GgufModel, MapsRopeScaling) {
   GgufBuilder linear = tiny_model();
   linear.f32("llama.rope.scale_linear", 2.0f);  // the older key

@@ -282,14 +282,5 @@ TEST(GgufMetadata, NamesKeyValueAndRule) {
                  {"differs between layers"});
 }
 
-TEST(GgufMetadata, ChecksUtf8) {
-  for (const char* good : {"", "a", "\xC2\x80", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEF\xBF\xBF",
-                           "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"})
-    EXPECT_TRUE(is_valid_utf8(good)) << good;
-  for (const char* bad : {"\x80", "\xC1\xBF", "\xC3", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xE2\x82",
-                          "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "a\xFF"})
-    EXPECT_FALSE(is_valid_utf8(bad));
-}
-
 }  // namespace
 }  // namespace roundel

@@ -40,6 +40,8 @@ class Planner {
     if (stored != shape)
       return problem(from,
                      fmt::format("has shape {}, expected {}", shape_text(source->shape), shape_text(shape)));
+    if (permuted_heads != 0 && shape.size() == 1 && source->type->block != 1)
+      return problem(from, fmt::format("is stored as {}, expected F32, F16 or BF16", source->type->name));
     plan_.push_back({{to, DType::kBF16, std::move(shape)}, source, permuted_heads});
   }
 

@@ -13,8 +13,9 @@ namespace roundel {
 struct ImportedTensor {
   TensorSpec spec;  // Hugging Face name, BF16
   const GgufTensor* source = nullptr;
-  int64_t permuted_heads =
-      0;  // 0: rows are in order. Else: row r comes from permuted_row(r, rows / permuted_heads)
+  // 0: rows are in order. Else row r comes from permuted_row(r, rows / permuted_heads), and a tensor of one
+  // dimension is not stored in blocks.
+  int64_t permuted_heads = 0;
 };
 
 // Throws one Error that lists every tensor that is missing, has another shape, or is not understood.
