@@ -8,9 +8,10 @@ namespace roundel::jinja {
 namespace {
 
 constexpr uint64_t kStepsBetweenLooks = 512;
-constexpr size_t kLiveTexts = 32;  // values alive at once, in units of the largest string
-constexpr int kLevelsPerDepth =
-    4;  // a macro inside a macro is a call, a block, a statement and an expression
+// values alive at once: so many texts of the largest size, and the conversation
+constexpr size_t kLiveTexts = 32, kLiveBytes = 16u << 20;
+// a call inside a call is a block, a statement and an expression
+constexpr int kLevelsPerDepth = 3;
 
 // Time of this thread, so that a busy machine does not refuse a good template.
 double thread_seconds() {
@@ -24,7 +25,7 @@ double thread_seconds() {
 Budget::Budget(const TemplateBudget& limits)
     : limits_(limits),
       next_look_(kStepsBetweenLooks),
-      max_live_(limits.max_output * kLiveTexts),
+      max_live_(limits.max_output * kLiveTexts + kLiveBytes),
       max_levels_(limits.max_depth * kLevelsPerDepth),
       deadline_(thread_seconds() + limits.max_seconds) {}
 
