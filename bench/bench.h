@@ -5,7 +5,6 @@
 //   ./dev bench avx512_w4a16    those whose name contains this
 #pragma once
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -29,9 +28,9 @@ struct Roofs {
 };
 Roofs measure_roofs(ThreadPool& pool);
 
-inline double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+// Seconds since some moment; of the process's own CPU time after count_cpu_time().
+double now();
+void count_cpu_time();
 
 // Seconds of one call: the lower quartile of calls repeated for about `seconds`, which other work on the machine
 // disturbs less than a mean.

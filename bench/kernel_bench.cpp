@@ -12,13 +12,19 @@
 namespace {
 
 constexpr char kUsage[] =
-    "usage: kernel_bench [KERNEL] [--threads N] [--n N] [--k N] [--prefill N] [--seconds S]\n"
-    "Checks each kernel whose name contains KERNEL against the reference, then times it.\n";
+    "usage: kernel_bench [KERNEL] [--threads N] [--n N] [--k N] [--prefill N] [--seconds S] [--cpu-time]\n"
+    "Checks each kernel whose name contains KERNEL against the reference, then times it.\n"
+    "--cpu-time counts the CPU time of one thread: on a machine that does other work too.\n";
 
 bool parse(int argc, char** argv, roundel::BenchOptions& o) {
   for (int i = 1; i < argc; ++i) {
     if (argv[i][0] != '-') {
       o.filter = argv[i];
+      continue;
+    }
+    if (!std::strcmp(argv[i], "--cpu-time")) {
+      roundel::count_cpu_time();
+      o.threads = 1;
       continue;
     }
     if (i + 1 == argc) return false;

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/utf8.h"
 #include "text/byte_level.h"
 #include "text/tokenizer.h"
-#include "base/utf8.h"
 
 namespace {
 

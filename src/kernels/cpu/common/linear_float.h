@@ -61,7 +61,7 @@ struct FloatLinear {
 #pragma GCC unroll 4
           for (int b = 0; b < NB; ++b) {
             // Each block loads the activations anew: kept for all blocks they would fill the registers.
-            
+
 #pragma GCC unroll 4
             for (int m = 0; m < MR; ++m) __asm__("" : "+r"(x[m]));
             F w[kStep][V];

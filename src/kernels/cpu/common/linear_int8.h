@@ -57,8 +57,8 @@ struct IntLinear {
     return t.has_zero ? Isa::iadd(offset, Finish::zero_point_int(t, base, g, v)) : offset;
   }
 
-  static inline __attribute__((always_inline)) void fold(typename Isa8::Sum sum, I corr, int32_t x_sum, F scale,
-                                                         float* total) {
+  static inline __attribute__((always_inline)) void fold(typename Isa8::Sum sum, I corr, int32_t x_sum,
+                                                         F scale, float* total) {
     const I exact = Isa::isub((I)sum, Isa::imul(corr, Isa::iset1(x_sum)));
     Isa::store(total, Isa::fma(Isa::to_float(exact), scale, Isa::load(total)));
   }
