@@ -6,6 +6,9 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <string>
 
 #include "base/error.h"
 
@@ -17,7 +20,11 @@ void on_signal(int signal) {
 }
 }  // namespace
 
+// VmHWM, not ru_maxrss: the latter survives exec, so a large parent would show through.
 uint64_t peak_rss_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;

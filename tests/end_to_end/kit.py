@@ -58,14 +58,10 @@ class Program:
         return out, err
 
     def peak(self, *argv):
-        """Peak resident memory of one run, in bytes. A helper process of its own: ru_maxrss is a maximum over all children."""
-        code = ("import resource,subprocess,sys;"
-                "r=subprocess.run(sys.argv[1:],stdout=subprocess.DEVNULL,stderr=subprocess.PIPE);"
-                "sys.stderr.buffer.write(r.stderr);"
-                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss*1024);sys.exit(r.returncode)")
-        done = subprocess.run([sys.executable, "-c", code, self.path, *map(str, argv)], capture_output=True, text=True)
+        """Peak resident memory of one quantize or bench run, in bytes, by its own account (VmHWM)."""
+        done = subprocess.run([self.path, *map(str, argv), "--json", "-"], capture_output=True, text=True)
         check(done.returncode == 0, "%s: exit %d\n%s", argv, done.returncode, done.stderr[-2000:])
-        return int(done.stdout)
+        return int(json.loads(done.stdout)["peak_rss_bytes"])
 
     def logits(self, folder, ids, work, *flags, env=None):
         """(F32 bytes of logits, shape)"""

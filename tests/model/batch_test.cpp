@@ -1,0 +1,74 @@
+#include <gtest/gtest.h>
+
+#include "model/loaded_model.h"
+#include "scheme/scheme_text.h"
+
+namespace roundel {
+namespace {
+
+const std::filesystem::path kDense = ROUNDEL_TEST_DATA "/golden/dense/tiny_llama";
+
+LoadedModel load(const char* scheme) {
+  LoadOptions options{.threads = 2, .quantize = {}};
+  if (*scheme) {
+    PlanRequest request;
+    request.groups.push_back({"", {"Linear"}, parse_scheme_text(scheme, "test").scheme});
+    request.default_ignore = {"lm_head"};
+    options.quantize = request;
+  }
+  return load_model(kDense, options);
+}
+
+// Hidden states of `tokens` in slot `slot`, fed in pieces of `piece` tokens.
+std::vector<float> states(const LoadedModel& m, const std::vector<int32_t>& tokens, size_t piece) {
+  KvCache cache = m.model->make_cache(1);
+  const size_t ld = static_cast<size_t>(m.model->hidden_ld());
+  std::vector<float> hidden(tokens.size() * ld);
+  for (size_t at = 0; at < tokens.size(); at += piece) {
+    const SequenceStep step{0, std::span(tokens).subspan(at, std::min(piece, tokens.size() - at))};
+    m.model->forward({&step, 1}, cache, hidden.data() + at * ld, *m.pool);
+  }
+  return hidden;
+}
+
+class Batch : public testing::TestWithParam<const char*> {};
+
+TEST_P(Batch, SequencesTogetherGiveTheBitsOfEachAlone) {
+  const LoadedModel m = load(GetParam());
+  const size_t ld = static_cast<size_t>(m.model->hidden_ld());
+  const std::vector<std::vector<int32_t>> sequences = {
+      {1, 2, 3, 4, 5, 6, 7}, {400, 3, 99}, {7, 7, 7, 7, 12}, {511}};
+  KvCache cache = m.model->make_cache(static_cast<int64_t>(sequences.size()));
+  std::vector<std::vector<float>> together(sequences.size());
+  size_t longest = 0;
+  for (const auto& s : sequences) longest = std::max(longest, s.size());
+  for (size_t t = 0; t < longest; ++t) {  // one token of every sequence that has one left
+    std::vector<SequenceStep> steps;
+    std::vector<size_t> who;
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      if (t >= sequences[s].size()) continue;
+      steps.push_back({static_cast<int64_t>(s), std::span(sequences[s]).subspan(t, 1)});
+      who.push_back(s);
+    }
+    std::vector<float> hidden(steps.size() * ld);
+    m.model->forward(steps, cache, hidden.data(), *m.pool);
+    for (size_t i = 0; i < who.size(); ++i)
+      together[who[i]].insert(together[who[i]].end(), hidden.begin() + static_cast<std::ptrdiff_t>(i * ld),
+                              hidden.begin() + static_cast<std::ptrdiff_t>((i + 1) * ld));
+  }
+  for (size_t s = 0; s < sequences.size(); ++s) EXPECT_EQ(together[s], states(m, sequences[s], 1)) << s;
+}
+
+TEST_P(Batch, TokensInOneStepGiveTheBitsOfOneAfterAnother) {
+  const LoadedModel m = load(GetParam());
+  std::vector<int32_t> tokens;
+  for (int32_t i = 0; i < 37; ++i) tokens.push_back(i * 31 % 512);
+  const std::vector<float> one = states(m, tokens, 1);
+  for (const size_t piece : {2, 5, 16, 37}) EXPECT_EQ(states(m, tokens, piece), one) << piece;
+}
+
+INSTANTIATE_TEST_SUITE_P(Model, Batch,
+                         testing::Values("", "W8A8", "W4A16:g32", "FP8_DYNAMIC", "W8A16:channel"));
+
+}  // namespace
+}  // namespace roundel
