@@ -88,6 +88,7 @@ double read_rate(ThreadPool& pool) {
       for (int64_t i = begin; i < begin + quarter; i += 64) {
         for (int j = 0; j < 4; ++j) {
           const __m128i* line = reinterpret_cast<const __m128i*>(from + i + j * quarter);
+          _mm_prefetch(line + 64, _MM_HINT_T0);
           for (int part = 0; part < 4; ++part) sum[j] = _mm_xor_si128(sum[j], _mm_load_si128(line + part));
         }
       }

@@ -51,9 +51,10 @@ struct Size {
 // Ragged everywhere: rows that do not fill a block of 16 or a strip of 32, columns that do not fill a step of 8 or a
 // segment, a last group that is cut short, one token, few (direct) and many (panel, more than one tile of tokens).
 constexpr Size kSizes[] = {
-    {16, 64, 0, 1},    {1, 8, 0, 1},       {33, 96, 32, 2},    {48, 128, 64, 3},  {100, 384, 128, 4},
-    {31, 200, 32, 5},  {17, 31, 0, 6},     {65, 300, 128, 13}, {130, 520, 0, 17}, {40, 640, 304, 7},
-    {96, 1100, 0, 33}, {24, 2176, 128, 9}, {24, 2120, 0, 2},   {19, 72, 24, 300}, {5, 7, 0, 29},
+    {16, 64, 0, 1},     {1, 8, 0, 1},       {33, 96, 32, 2},    {48, 128, 64, 3},  {100, 384, 128, 4},
+    {31, 200, 32, 5},   {17, 31, 0, 6},     {65, 300, 128, 13}, {130, 520, 0, 17}, {40, 640, 304, 7},
+    {96, 1100, 0, 33},  {24, 2176, 128, 9}, {24, 2120, 0, 2},   {19, 72, 24, 300}, {5, 7, 0, 29},
+    {16, 1032, 0, 256},  // a tile of the most tokens
 };
 
 LinearProblem make_problem(const Kind& kind, const Size& size) {

@@ -64,8 +64,11 @@ struct FloatLinear {
 
 #pragma GCC unroll 4
             for (int m = 0; m < MR; ++m) __asm__("" : "+r"(x[m]));
+            const uint8_t* codes = base[b] + k * (Weight::kBytes / kStep);
+#pragma GCC unroll 8
+            for (int i = 0; i < Weight::kBytes; i += 64) __builtin_prefetch(codes + i + kPrefetch);
             F w[kStep][V];
-            Weight::decode(base[b] + k * (Weight::kBytes / kStep), w);
+            Weight::decode(codes, w);
 #pragma GCC unroll 8
             for (int c = 0; c < kStep; ++c) {
 #pragma GCC unroll 2
@@ -240,6 +243,7 @@ struct FloatLinear {
   template <bool kZero>
   static void panels(const LinearTile& t) {
     const int64_t tokens = t.token1 - t.token0;
+    static_assert(kTileTokens * kXStride * 4 <= kTileXBytes);
     const int64_t x_size = tokens * kXStride;  // floats of one panel
     const int64_t most = t.x_bytes / 4 / x_size;
     const int64_t strips = (t.block1 - t.block0 + B - 1) / B;

@@ -90,8 +90,11 @@ struct IntLinear {
             // Each block loads the activations anew: kept for all blocks they would fill the registers.
 #pragma GCC unroll 4
             for (int m = 0; m < MR; ++m) __asm__("" : "+r"(x[m]));
+            const uint8_t* codes = base[b] + k * (kBytes / kStep);
+            __builtin_prefetch(codes + kPrefetch);
+            if (!kNibbles) __builtin_prefetch(codes + kPrefetch + 64);
             I w[2][V];
-            decode(base[b] + k * (kBytes / kStep), w);
+            decode(codes, w);
 #pragma GCC unroll 2
             for (int h = 0; h < 2; ++h) {
 #pragma GCC unroll 2
@@ -271,6 +274,7 @@ struct IntLinear {
 
   static void panels(const LinearTile& t) {
     const int64_t tokens = t.token1 - t.token0;
+    static_assert(kTileTokens * kXStride <= kTileXBytes);
     const int64_t x_size = tokens * kXStride;
     const int64_t most = t.x_bytes / x_size;
     const int64_t strips = (t.block1 - t.block0 + B - 1) / B;
