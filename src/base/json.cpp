@@ -97,6 +97,9 @@ Document parse_document(std::string_view text, const std::string& name, const Js
     fail(ErrorCode::kInvalid, "{}: begins with a byte order mark", name);
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     fail(ErrorCode::kInvalid, "{}: empty, expected JSON", name);
+  if (const size_t at = text.find('\0');
+      at != std::string_view::npos)  // the reader would take it for the end
+    fail(ErrorCode::kInvalid, "{}: not valid JSON at {}: zero byte", name, position(text, at));
   Document root;
   CheckingSax<Document> sax(root, text, name, limits);
   Document::sax_parse(text.begin(), text.end(), &sax);

@@ -275,6 +275,8 @@ TEST(Checkpoint, SaysWhatAFolderHoldsInstead) {
   expect_open_fails(folder.path(), {"config.json", "expected an object"});
   write_file(folder / "config.json", "{\"a\": 1,\n}");
   expect_open_fails(folder.path(), {"config.json", "line 2"});
+  write_file(folder / "config.json", std::string("{}\n\0{}", 6));
+  expect_open_fails(folder.path(), {"config.json", "line 2", "zero byte"});
   write_file(folder / "config.json", "{}");
   expect_open_fails(folder.path(), {"no weights", "GGUF"});
   write_file(folder / "pytorch_model.bin", "x");

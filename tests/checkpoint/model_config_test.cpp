@@ -134,6 +134,11 @@ TEST(ModelConfig, RejectsUnknownWords) {
   expect_rejected({{"eos_token_id", "</s>"}}, {"eos_token_id"});
   expect_rejected({{"eos_token_id", {1, 2.5}}}, {"eos_token_id"});
   expect_rejected({{"eos_token_id", 18446744073709551615u}}, {"eos_token_id"});
+  expect_rejected({{"eos_token_id", -2}}, {"eos_token_id"});
+  expect_rejected({{"eos_token_id", std::vector<int>(2000, 1)}}, {"eos_token_id", "2000"});
+  expect_rejected({{"architectures", {5}}}, {"architectures"});
+  expect_rejected({{"layer_types", "full_attention"}}, {"layer_types"});
+  expect_rejected({{"hidden_size", 131072}, {"num_attention_heads", 2}}, {"head_dim is 65536"});
   expect_rejected({{"quantization_config", "int8"}}, {"quantization_config"});
   expect_error([] { parse(Json::array()); }, {"config.json", "expected an object"});
   EXPECT_EQ(architecture_name(toy(), "c"), "LlamaForCausalLM");
@@ -160,8 +165,22 @@ TEST(ModelConfig, ReadsWhatComesInSeveralShapes) {
   EXPECT_EQ(c.kv_heads, 4);
   EXPECT_EQ(c.head_dim, 16);
   EXPECT_TRUE(c.mlp_bias);
-  json["dtype"] = "torch.bfloat16";
-  EXPECT_EQ(parse(json).dtype, DType::kBF16);
+  const std::pair<const char*, DType> dtypes[] = {{"torch.bfloat16", DType::kBF16},
+                                                  {"half", DType::kF16},
+                                                  {"float", DType::kF32},
+                                                  {"float16", DType::kF16}};
+  for (const auto& [word, type] : dtypes) {
+    json["dtype"] = word;
+    EXPECT_EQ(parse(json).dtype, type) << word;
+  }
+  for (const char* word : {"gelu_new", "gelu_fast", "gelu_pytorch_tanh"}) {
+    json["hidden_act"] = word;
+    EXPECT_EQ(parse(json).activation, "gelu_pytorch_tanh") << word;
+  }
+  json["hidden_act"] = "swish";
+  EXPECT_EQ(parse(json).activation, "silu");
+  json["eos_token_id"] = -1;  // "none" in old files
+  EXPECT_TRUE(parse(json).eos_token_ids.empty());
 }
 
 TEST(ModelConfig, ReadsWindows) {
@@ -224,6 +243,10 @@ TEST(RopeConfig, RejectsBadNumbers) {
       scaling({{"rope_type", "longrope"}, {"short_factor", {1, 1, 1, 1, 1, 1, 1, 0}}, {"long_factor", {1}}}),
       {"short_factor[7]"});
   expect_rejected(scaling({{"rope_type", "longrope"}}), {"short_factor is missing"});
+  expect_rejected(scaling({{"rope_type", "longrope"}, {"short_factor", 1.0}}), {"short_factor", "8 numbers"});
+  for (const Json bad : {Json("1"), Json(1e31), Json(-1.0), Json(nullptr)})
+    expect_rejected(scaling({{"rope_type", "longrope"}, {"short_factor", {1, 1, 1, bad, 1, 1, 1, 1}}}),
+                    {"short_factor[3]"});
   expect_rejected(scaling({{"rope_type", "yarn"}, {"factor", 4}, {"beta_fast", 1}, {"beta_slow", 2}}),
                   {"beta_fast"});
   expect_rejected(scaling({{"rope_type", "yarn"}, {"factor", 4}, {"truncate", false}}), {"truncate"});
@@ -245,12 +268,16 @@ TEST(RopeConfig, FillsInWhatTransformersFillsIn) {
   json["rope_scaling"]["mscale_all_dim"] = 2.0;
   // get_mscale(4, 0.5) / get_mscale(4, 2.0), computed in Python.
   EXPECT_NEAR(*parse(json).rope.attention_factor, 0.8371949816203595, 1e-12);
+  json["rope_scaling"]["attention_factor"] = 1.25;  // as written
+  EXPECT_EQ(parse(json).rope.attention_factor, 1.25);
   json["original_max_position_embeddings"] = 64;  // beside the section it wins
   json["rope_scaling"] = {
       {"rope_type", "yarn"}, {"factor", nullptr}, {"original_max_position_embeddings", 128}};
   EXPECT_EQ(parse(json).rope.original_max_position, 64);
   EXPECT_EQ(parse(json).rope.factor, 4.0);
-  json["rope_scaling"] = nullptr;
+  json["rope_scaling"] = Json::object();
+  json["rope_parameters"] = Json::object();
+  EXPECT_EQ(parse(json).rope.type, "default");
   json["rope_parameters"] = {{"rope_type", "linear"}, {"factor", 2}, {"rope_theta", 777.0}};
   EXPECT_EQ(parse(json).rope.theta, 777.0);
   json["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}, {"rope_theta", 777.0}};  // says the same

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 #include "base/process.h"
 #include "checkpoint/safetensors.h"
 #include "support.h"
@@ -220,12 +222,12 @@ TEST(SafetensorsFile, StaysSmallForManyTensors) {
         fmt::format("{}\"x.{}\":{{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}", i ? "," : "", i);
   json += "}";
   const uint64_t before = peak_rss_bytes();
-  const double start = seconds_now();
+  const std::clock_t start = std::clock();  // of this process: the machine may be busy
   const auto header = parse_safetensors_header(json, 0, "x.safetensors");
   EXPECT_EQ(header.tensors.size(), kCount);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   EXPECT_LT(peak_rss_bytes() - before, 5 * json.size());
-  EXPECT_LT(seconds_now() - start, 5.0);
+  EXPECT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC);
 #else
   (void)before, (void)start;
 #endif
