@@ -22,17 +22,23 @@ std::string shown(const std::filesystem::path& file) {
   return file.filename().string();
 }
 
-// {"name": text or {"content": text}} -> {"name": text}, for keys that end in "_token".
+// A token is a text or {"content": text}; other values are no tokens.
+void add_token(const std::string& name, const Json& value, Json& tokens) {
+  if (tokens.contains(name)) return;
+  if (value.is_string()) {
+    tokens[name] = value;
+  } else if (value.is_object() && value.contains("content") && value["content"].is_string()) {
+    tokens[name] = value["content"];
+  }
+}
+
 void add_tokens(const Json& config, const std::string& where, Json& tokens) {
   if (!config.is_object()) fail(ErrorCode::kInvalid, "{}: expected an object", where);
-  for (const auto& [key, value] : config.items()) {
-    if (!key.ends_with("_token") || tokens.contains(key)) continue;
-    if (value.is_string()) {
-      tokens[key] = value;
-    } else if (value.is_object() && value.contains("content") && value["content"].is_string()) {
-      tokens[key] = value["content"];
-    }
-  }
+  for (const auto& [key, value] : config.items())
+    if (key.ends_with("_token")) add_token(key, value, tokens);
+  // names that only this model has
+  if (auto more = config.find("extra_special_tokens"); more != config.end() && more->is_object())
+    for (const auto& [key, value] : more->items()) add_token(key, value, tokens);
 }
 
 void add_list(const Json& list, const std::string& where, Sources& to) {

@@ -73,7 +73,8 @@ TEST(ChatTemplate, LoadTakesTheStringOfTheConfig) {
 TEST(ChatTemplate, LoadTakesTokensThatTheConfigLacksFromTheMap) {
   Folder folder(
       {{"tokenizer_config.json", R"({"chat_template": "{{ bos_token }}{{ eos_token }}{{ image_token }}",
-                   "bos_token": "<b>", "eos_token": null, "image_token": "<i>"})"},
+                   "bos_token": "<b>", "eos_token": null, "extra_special_tokens": {"image_token": "<i>"},
+                   "add_bos_token": true})"},
        {"special_tokens_map.json", R"({"bos_token": "<other>", "eos_token": {"content": "<e>"}})"}});
   EXPECT_EQ(folder.render(), "<b><e><i>");
 }

@@ -227,6 +227,7 @@ Value Interpreter::call_macro(const CallableObject& callable, Arguments& given) 
 
 void Interpreter::bind_parameters(const MacroNode& macro, Arguments& given, Scope& scope) {
   size_t count = macro.parameters.size(), first_default = count - macro.defaults.size();
+  budget_.step(count * (1 + given.named.size()) / 16);
   std::vector<Value> values(count, Value::absent());
   for (size_t i = 0; i < count; ++i) {
     if (i < given.positional.size()) {

@@ -356,6 +356,7 @@ Postfix Parser::test() {
 }
 
 CallNode Parser::call() {
+  constexpr size_t kMaxNamed = 1000;  // each is compared with the others
   expect_operator("(");
   CallNode node;
   while (!at_operator(")")) {
@@ -370,6 +371,7 @@ CallNode Parser::call() {
       if (node.dict) error(line, "invalid arguments of a call");
       std::string name(take().text);
       take();
+      if (node.named.size() >= kMaxNamed) error(line, fmt::format("more than {} named arguments", kMaxNamed));
       for (const auto& other : node.named)
         if (other.first == name) error(line, fmt::format("the argument '{}' is given twice", name));
       node.named.emplace_back(std::move(name), expression());

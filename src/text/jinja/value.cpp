@@ -10,7 +10,7 @@
 namespace roundel::jinja {
 namespace {
 
-constexpr size_t kObjectBytes = 64;  // the shared block, about
+constexpr size_t kObjectBytes = 128;  // of an empty string, about
 
 int nesting_of(const std::vector<Value>& items) {
   int depth = 0;
