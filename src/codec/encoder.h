@@ -1,5 +1,5 @@
 // RTN: float weights to codes, scales and zero points, row chunk by row chunk, byte for byte what compressed-tensors 0.20
-// computes in the weight's own dtype (spec section 6).
+// computes in the weight's own dtype (docs/format.md, 6).
 //
 //   WeightEncoder encoder(args, rows, cols, DType::kBF16, "model.layers.0.mlp.up_proj");
 //   if (encoder.needs_range()) for (each chunk) encoder.observe(chunk);      // tensor strategy: a first pass
@@ -21,7 +21,7 @@ struct Qparams {
   float scale = 1;
   int zero_point = 0;
 };
-// Scale and zero point for a range, computed and rounded in `dtype` (BF16, F16, F32). lo <= 0 <= hi, finite. Spec 6.2.
+// Scale and zero point for a range, computed and rounded in `dtype` (BF16, F16, F32). lo <= 0 <= hi, finite. docs/format.md, 6.
 // The scale is always finite and positive: where the original divides 0 by 0 or underflows it takes the dtype's epsilon;
 // where hi - lo overflows the dtype the original stores infinity, and this takes the scale of the exact difference.
 Qparams compute_qparams(const QuantArgs& args, DType dtype, float lo, float hi);

@@ -37,7 +37,7 @@ struct StorageFormat {
   std::vector<TensorSpec> (*layout)(const StoredWeight&);
   // Writes a chunk. row0 is a multiple of kChunkUnit. Padding bits are zero.
   void (*store)(const StoredWeight&, const QuantizedRows&, const TensorSink&);
-  // Checks every tensor of a stored module against the scheme and the shape (spec 4, 13; reliability C5) and adds to
+  // Checks every tensor of a stored module against the scheme and the shape (docs/format.md, 4, 13) and adds to
   // `problems`; accepts legacy spellings (0-d and [out] scales, zero points that need not be there, older packing).
   // Sets rows and cols (where they are given, not 0, the file must agree), scale_dtype and old_packing. A module with
   // problems must not be loaded.
@@ -53,7 +53,7 @@ const std::vector<const StorageFormat*>& storage_formats();
 // Throws Error(kUnsupported) listing the known ones.
 const StorageFormat& find_format(std::string_view name, const std::string& where);
 
-// weight_g_idx of a stored module (spec 6.5), the group of each column: empty when the columns are in plain order, that is
+// weight_g_idx of a stored module (docs/format.md, 6.5), the group of each column: empty when the columns are in plain order, that is
 // when it is absent, holds a -1 or says so. Throws when a group has not exactly group_size members.
 std::vector<int32_t> load_group_index(const StoredWeight& stored, const TensorSource& source);
 

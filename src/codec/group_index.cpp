@@ -1,4 +1,4 @@
-// weight_g_idx of older checkpoints with actorder "group" (spec section 6.5).
+// weight_g_idx of older checkpoints with actorder "group" (docs/format.md, 6.5).
 #include <algorithm>
 
 #include "codec/stored_tensors.h"

@@ -16,7 +16,7 @@ struct Recipe {
   std::string text;     // as read
 };
 
-// Understands QuantizationModifier (spec section 9): scheme, config_groups, targets, ignore, observers that RTN does not
+// Understands QuantizationModifier (docs/format.md, 9): scheme, config_groups, targets, ignore, observers that RTN does not
 // need. Other modifiers are refused by name; unknown keys with the nearest known one and the line. Size, depth, aliases and
 // duplicate keys are limited (reliability C7). `name` is the file for messages.
 Recipe read_recipe(const std::filesystem::path& path);

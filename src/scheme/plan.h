@@ -73,7 +73,7 @@ struct PlanResult {
 
 // Precedence: name > pattern > class. Among equals the later group wins on the command line; in a recipe or a
 // stored config the rule of compressed-tensors holds: the alphabetically first target, and of groups that
-// share a target the later one (spec 8.1). Ignore beats all. Embeddings follow only a name, a pattern or the
+// share a target the later one (docs/format.md, 8). Ignore beats all. Embeddings follow only a name, a pattern or the
 // class "Embedding", never "Module", and take weight-only schemes. All findings are collected in the result;
 // Error(kLimit) is thrown when a pattern takes too many steps.
 PlanResult make_plan(const std::vector<ModuleInfo>& modules, const PlanRequest& request);

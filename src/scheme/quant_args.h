@@ -55,7 +55,7 @@ std::string describe(const Scheme& scheme);
 // "int4 g128", "int8 token dynamic asym", "float8 block 128x128".
 std::string describe(const QuantArgs& args);
 
-// As strict as compressed-tensors 0.20.1 (spec section 2, 17): unknown keys and combinations that it refuses
+// As strict as compressed-tensors 0.20.1 (docs/format.md, 2): unknown keys and combinations that it refuses
 // are errors. Stricter in one point: a number or flag must be one in JSON ("8", 8.0 and 1 for true are
 // refused). More lenient in one: actorder "group" is read. Sizes above 2^31-1 and num_bits outside 1 to 64
 // are errors. Throws Error(kInvalid).

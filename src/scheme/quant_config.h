@@ -1,5 +1,4 @@
-// The quantization_config section of config.json: to and from a PlanRequest / Plan (spec sections 1, 8.2, 13,
-// 15).
+// The quantization_config section of config.json: to and from a PlanRequest / Plan (docs/format.md, 1, 8, 13).
 //
 //   if (std::optional<QuantConfig> stored = read_quant_config(config, "config.json"))
 //     PlanResult result = make_plan(modules, stored->request("config.json"));

@@ -20,7 +20,7 @@ const std::vector<std::string>& supported_formats();
 // with the reason, Error(kInvalid) for unknown ones with the nearest name.
 void require_format(const std::string& name, const std::string& where);
 
-// The storage format a scheme gets when none is named: spec section 3 in the order of compressed-tensors,
+// The storage format a scheme gets when none is named: docs/format.md, 3, in the order of compressed-tensors,
 // with one difference. Integer weights below 8 bits are packed also when activations are quantized (W4A8,
 // W4AFP8): the original spends a byte on each such value. Classes other than Linear and Embedding, and no
 // weights: "dense".
@@ -34,7 +34,7 @@ bool format_holds(std::string_view format, const Scheme& scheme);
 // Bits stored for a whole weight matrix under a scheme: codes (with the padding of packed rows), scales of
 // `scale_dtype` unless the scheme names a type, zero points. A scheme without weights: codes = rows * cols *
 // bits of `scale_dtype`. Not counted: weight_shape, weight_g_idx, input scales. Divide by rows * cols for
-// bits per weight (spec section 16).
+// bits per weight (docs/format.md, 16).
 struct StoredBits {
   double codes = 0, scales = 0, zero_points = 0;
   double total() const { return codes + scales + zero_points; }

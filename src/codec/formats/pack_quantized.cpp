@@ -1,4 +1,4 @@
-// pack-quantized: codes as a bit stream in 32-bit words, each row on a fresh word (spec section 5.1).
+// pack-quantized: codes as a bit stream in 32-bit words, each row on a fresh word (docs/format.md, 5).
 //
 //   weight_packed      I32 [out, ceil(in * bits / 32)]
 //   weight_scale       BF16, F16 or F32, shape by strategy

@@ -29,7 +29,7 @@ struct EncodeOps {
   // t = x / scale rounded to the source type, clamped to +-448, converted to E4M3.
   void (*encode_e4m3)(SourceType type, const void* x, int64_t n, float scale, uint8_t* codes);
   // codes + 2^(bits-1) as a little-endian bit stream of n * bits bits, zero bits up to a whole 32-bit word.
-  // words: ceil(n * bits / 32). Spec section 5.1.
+  // words: ceil(n * bits / 32). docs/format.md, 5.
   void (*pack_bits)(const int8_t* codes, int64_t n, int bits, uint32_t* words);
   void (*unpack_bits)(const uint32_t* words, int64_t n, int bits, int8_t* codes);
 };
