@@ -11,14 +11,14 @@ const std::vector<const Architecture*>& architectures() {
   return list;
 }
 
-const Architecture& find_architecture(const ModelConfig& config, const std::string& where) {
+const Architecture& find_architecture(const Json& config, const std::string& where) {
+  const std::string name = architecture_name(config, where);
   std::string known;
   for (const Architecture* a : architectures()) {
-    if (a->name == config.architecture) return *a;
+    if (a->name == name) return *a;
     known += (known.empty() ? "" : ", ") + std::string(a->name);
   }
-  fail(ErrorCode::kUnsupported, "{}: architecture {} (model_type {}) is not supported; supported are {}",
-       where, config.architecture, config.model_type, known);
+  fail(ErrorCode::kUnsupported, "{}: architecture {} is not supported; supported are {}", where, name, known);
 }
 
 namespace {

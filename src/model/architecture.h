@@ -1,7 +1,7 @@
 // What roundel knows of each architecture: its tensors, which of them may be quantized, which modules engines fuse.
 // One file in arch/ and one row in architecture.cpp for each.
 //
-//   const Architecture& arch = find_architecture(config, "config.json");
+//   const Architecture& arch = find_architecture(json, "config.json");
 //   ModelLayout layout = make_layout(arch.traits(config), config);
 #pragma once
 #include <cstdint>
@@ -29,8 +29,9 @@ struct Architecture {
 };
 
 const std::vector<const Architecture*>& architectures();
-// Throws Error(kUnsupported) listing the known ones.
-const Architecture& find_architecture(const ModelConfig& config, const std::string& where);
+// By the first of `architectures` in config.json, before any other field is read. Throws Error(kUnsupported) listing the
+// known ones, Error(kInvalid) when the file names none.
+const Architecture& find_architecture(const Json& config, const std::string& where);
 
 // A tensor that is not a weight matrix: norm gains, biases.
 struct VectorParam {

@@ -17,8 +17,8 @@ const StoredWeight* ModelFiles::find_stored(const std::string& module) const {
 ModelFiles open_model(const std::filesystem::path& folder) {
   Checkpoint checkpoint = Checkpoint::open(folder);
   const std::string where = (folder / "config.json").string();
+  const Architecture& architecture = find_architecture(checkpoint.config(), where);
   ModelConfig config = parse_model_config(checkpoint.config(), where);
-  const Architecture& architecture = find_architecture(config, where);
   // Every layer has tensors; a count beyond them must not cost memory first.
   const int64_t tensors = static_cast<int64_t>(checkpoint.tensor_names().size());
   if (config.layers > tensors)

@@ -366,6 +366,10 @@ add("c3-intermediate-size", "C3", "intermediate_size 160, tensors say 128", "Rep
 add("c4-unknown-architecture", "C4", "architecture FancyForCausalLM",
     "An unknown architecture is an error that lists the known ones.", generate(),
     config(architectures=["FancyForCausalLM"], model_type="fancy"), any=["fancy"])
+add("c4-unknown-architecture-fields", "C4", "architecture MambaForCausalLM, whose config has no attention heads",
+    "The name is refused before a field is missed that this architecture does not have.", generate(),
+    edited(lambda m: [m.config.update(architectures=["MambaForCausalLM"], model_type="mamba"),
+                      m.config.pop("num_attention_heads"), m.config.pop("intermediate_size")]), all=["MambaForCausalLM"])
 add("c4-unknown-activation", "C4", "hidden_act \"wavelet\"", "Never fall back to a default.", generate(),
     config(hidden_act="wavelet"), any=["wavelet", "hidden_act"])
 add("c4-unknown-rope-type", "C4", "rope_type \"spiral\"", "Long prompts would be wrong without a sign.",
