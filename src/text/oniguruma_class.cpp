@@ -98,7 +98,7 @@ std::optional<std::string> posix_members(std::string_view name) {
 
 bool compiles(const std::string& pattern) {
   try {
-    Regex(pattern, Regex::kNone, "");
+    const Regex checked(pattern, Regex::kNone, "");
     return true;
   } catch (const Error&) {
     return false;

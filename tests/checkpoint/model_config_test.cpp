@@ -244,7 +244,7 @@ TEST(RopeConfig, RejectsBadNumbers) {
       {"short_factor[7]"});
   expect_rejected(scaling({{"rope_type", "longrope"}}), {"short_factor is missing"});
   expect_rejected(scaling({{"rope_type", "longrope"}, {"short_factor", 1.0}}), {"short_factor", "8 numbers"});
-  for (const Json bad : {Json("1"), Json(1e31), Json(-1.0), Json(nullptr)})
+  for (const Json& bad : {Json("1"), Json(1e31), Json(-1.0), Json(nullptr)})
     expect_rejected(scaling({{"rope_type", "longrope"}, {"short_factor", {1, 1, 1, bad, 1, 1, 1, 1}}}),
                     {"short_factor[3]"});
   expect_rejected(scaling({{"rope_type", "yarn"}, {"factor", 4}, {"beta_fast", 1}, {"beta_slow", 2}}),

@@ -136,8 +136,8 @@ TEST(ChatTemplate, ErrorsNameFileAndLine) {
 TEST(ChatTemplate, RefusalOfTheTemplateIsInvalidInputWithItsWords) {  // reliability F18
   const char* templates[] = {
       "{{ raise_exception('only odd conversations here') }}",
-      "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
-      "{{ raise_exception('only odd conversations here') }}{% endif %}{% endfor %}",
+      ("{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+       "{{ raise_exception('only odd conversations here') }}{% endif %}{% endfor %}"),
       "{% if messages[0].role == 'system' %}{{ raise_exception('only odd conversations here') }}{% endif %}"};
   OrderedJson messages =
       OrderedJson::parse(R"([{"role": "system", "content": "a"}, {"role": "user", "content": "b"}])");
