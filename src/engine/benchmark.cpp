@@ -80,7 +80,8 @@ class Runner {
     const std::span<const int32_t> all(ids_.data(), static_cast<size_t>(params_.prompt_tokens));
     for (size_t at = 0; at < all.size(); at += 512) {
       throw_if_interrupted();
-      const SequenceStep step{slot, all.subspan(at, std::min<size_t>(512, all.size() - at))};
+      const SequenceStep step{slot, all.subspan(at, std::min<size_t>(512, all.size() - at)),
+                              static_cast<int64_t>(all.size())};
       model_.forward({&step, 1}, cache_, hidden_.data(), pool_);
     }
   }

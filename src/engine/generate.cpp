@@ -16,11 +16,12 @@ Generator::Generator(const LoadedModel& loaded, const Tokenizer& tokenizer)
 void Generator::prefill(std::span<const int32_t> tokens) {
   const Model& model = *loaded_.model;
   const size_t ld = static_cast<size_t>(model.hidden_ld());
+  const int64_t end = static_cast<int64_t>(held_.size() + tokens.size());
   for (size_t at = 0; at < tokens.size(); at += kPrefillChunk) {
     throw_if_interrupted();
     const auto part = tokens.subspan(at, std::min(kPrefillChunk, tokens.size() - at));
     hidden_.resize(std::max(hidden_.size(), part.size() * ld));
-    const SequenceStep step{0, part};
+    const SequenceStep step{0, part, end};
     model.forward({&step, 1}, cache_, hidden_.data(), *loaded_.pool);
     held_.insert(held_.end(), part.begin(), part.end());
     if (at + part.size() == tokens.size())
@@ -41,6 +42,8 @@ GenerateResult Generator::run(const std::vector<int32_t>& prompt, const Generate
   // Keep the common beginning of the cache; at least the last token runs again, for its logits.
   size_t same = 0;
   while (same < held_.size() && same + 1 < prompt.size() && held_[same] == prompt[same]) ++same;
+  if (!loaded_.model->same_rotation(static_cast<int64_t>(same), static_cast<int64_t>(prompt.size())))
+    same = 0;
   held_.resize(same);
   cache_.set_length(0, static_cast<int64_t>(same));
   cache_.reserve(0, std::min<int64_t>(positions, static_cast<int64_t>(prompt.size()) + params.max_tokens));

@@ -26,7 +26,8 @@ class WindowRunner {
     const double start = seconds_now();
     cache_.clear(0);
     for (size_t at = 0; at < tokens.size(); at += 512) {
-      const SequenceStep step{0, tokens.subspan(at, std::min<size_t>(512, tokens.size() - at))};
+      const SequenceStep step{0, tokens.subspan(at, std::min<size_t>(512, tokens.size() - at)),
+                              static_cast<int64_t>(tokens.size())};
       model_.forward({&step, 1}, cache_, hidden_.data() + at * static_cast<size_t>(model_.hidden_ld()),
                      pool_);
     }

@@ -86,7 +86,8 @@ class Pass {
   void make_angles() {
     for (const SequenceStep& s : steps_) {
       cache_.reserve(s.slot, cache_.length(s.slot) + ssize(s));
-      angles_.push_back(d_.rope->angles(cache_.length(s.slot), ssize(s)));
+      const int64_t start = cache_.length(s.slot);
+      angles_.push_back(d_.rope->angles(start, ssize(s), std::max(s.prompt_end, start + ssize(s))));
     }
   }
 

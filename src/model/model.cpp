@@ -30,6 +30,10 @@ int64_t Model::hidden_ld() const {
   return round_up(config().hidden_size, kColumnUnit);
 }
 
+bool Model::same_rotation(int64_t a, int64_t b) const {
+  return impl_->decoder.rope->same_frequencies(a, b);
+}
+
 void Model::forward(std::span<const SequenceStep> steps, KvCache& cache, float* hidden,
                     ThreadPool& pool) const {
   for (const SequenceStep& s : steps)

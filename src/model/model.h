@@ -23,6 +23,9 @@ class ThreadPool;
 struct SequenceStep {
   int64_t slot = 0;
   std::span<const int32_t> tokens;
+  // When a prompt comes in pieces: the tokens that the slot will hold after its last piece, which choose the frequencies of
+  // longrope and dynamic. 0: this step is the last.
+  int64_t prompt_end = 0;
 };
 
 // What a module was packed for, for `plan` and `bench`.
@@ -41,6 +44,8 @@ class Model {
   const ModelConfig& config() const;
   KvCache make_cache(int64_t slots) const;
   int64_t hidden_ld() const;  // floats between the rows of hidden states
+  // Whether a cache filled for `a` tokens may be continued to a prompt of `b`: not where longrope or dynamic change between.
+  bool same_rotation(int64_t a, int64_t b) const;
 
   // Runs the new tokens of all steps through the decoder. hidden receives the states after the last norm, the steps'
   // tokens one after another: (sum of tokens, hidden_size), rows hidden_ld() apart, padding zero. Token ids must be

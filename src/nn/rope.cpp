@@ -95,8 +95,12 @@ std::vector<float> Rope::frequencies(int64_t length) const {
   return base_;
 }
 
-RopeAngles Rope::angles(int64_t start, int64_t tokens) const {
-  const std::vector<float> f = frequencies(start + tokens);
+bool Rope::same_frequencies(int64_t length_a, int64_t length_b) const {
+  return frequencies(length_a) == frequencies(length_b);
+}
+
+RopeAngles Rope::angles(int64_t start, int64_t tokens, int64_t length) const {
+  const std::vector<float> f = frequencies(length);
   RopeAngles a;
   a.half = half();
   a.cos.resize(static_cast<size_t>(tokens * a.half));

@@ -1,7 +1,7 @@
 // Rotary position embedding (Su et al. 2021) with the scalings of Hugging Face configs: the angles of every position.
 //
 //   Rope rope({.theta = 10000.0, .rotated = 64, .max_position = 8192});
-//   RopeAngles a = rope.angles(start, tokens);     // a.cos.data() + t * a.half: (half) of token t
+//   RopeAngles a = rope.angles(start, tokens, start + tokens);     // a.cos.data() + t * a.half: (half) of token t
 #pragma once
 #include <cstdint>
 #include <string>
@@ -31,9 +31,10 @@ struct RopeAngles {
 class Rope {
  public:
   explicit Rope(RopeSettings settings);
-  // Angles of positions start .. start + tokens - 1. longrope and dynamic choose their frequencies by the length that the
-  // sequence has after these tokens, as transformers does.
-  RopeAngles angles(int64_t start, int64_t tokens) const;
+  // Angles of positions start .. start + tokens - 1. longrope and dynamic choose their frequencies by `length`, which
+  // transformers takes as the sequence's length after the tokens of one forward pass: of the whole prompt.
+  RopeAngles angles(int64_t start, int64_t tokens, int64_t length) const;
+  bool same_frequencies(int64_t length_a, int64_t length_b) const;
   int64_t half() const { return static_cast<int64_t>(base_.size()); }
 
  private:

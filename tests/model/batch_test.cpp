@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
+
+#include "base/json.h"
 #include "model/loaded_model.h"
 #include "scheme/scheme_text.h"
 
@@ -8,7 +11,7 @@ namespace {
 
 const std::filesystem::path kDense = ROUNDEL_TEST_DATA "/golden/dense/tiny_llama";
 
-LoadedModel load(const char* scheme) {
+LoadedModel load(const char* scheme, const std::filesystem::path& folder = kDense) {
   LoadOptions options{.threads = 2, .quantize = {}};
   if (*scheme) {
     PlanRequest request;
@@ -16,7 +19,7 @@ LoadedModel load(const char* scheme) {
     request.default_ignore = {"lm_head"};
     options.quantize = request;
   }
-  return load_model(kDense, options);
+  return load_model(folder, options);
 }
 
 // Hidden states of `tokens` in slot `slot`, fed in pieces of `piece` tokens.
@@ -25,7 +28,8 @@ std::vector<float> states(const LoadedModel& m, const std::vector<int32_t>& toke
   const size_t ld = static_cast<size_t>(m.model->hidden_ld());
   std::vector<float> hidden(tokens.size() * ld);
   for (size_t at = 0; at < tokens.size(); at += piece) {
-    const SequenceStep step{0, std::span(tokens).subspan(at, std::min(piece, tokens.size() - at))};
+    const SequenceStep step{0, std::span(tokens).subspan(at, std::min(piece, tokens.size() - at)),
+                            static_cast<int64_t>(tokens.size())};
     m.model->forward({&step, 1}, cache, hidden.data() + at * ld, *m.pool);
   }
   return hidden;
@@ -65,6 +69,31 @@ TEST_P(Batch, TokensInOneStepGiveTheBitsOfOneAfterAnother) {
   for (int32_t i = 0; i < 37; ++i) tokens.push_back(i * 31 % 512);
   const std::vector<float> one = states(m, tokens, 1);
   for (const size_t piece : {2, 5, 16, 37}) EXPECT_EQ(states(m, tokens, piece), one) << piece;
+}
+
+// Where the rotation depends on the length, a prompt in pieces still equals the prompt in one.
+TEST(Model, PiecesOfALongPromptAreRotatedAsTheWhole) {
+  const Json scalings[] = {{{"rope_type", "dynamic"}, {"factor", 2.0}, {"rope_theta", 10000.0}},
+                           {{"rope_type", "longrope"},
+                            {"rope_theta", 10000.0},
+                            {"original_max_position_embeddings", 16},
+                            {"short_factor", std::vector<double>(16, 1.0)},
+                            {"long_factor", std::vector<double>(16, 3.0)}}};
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "roundel_long_prompt";
+  std::vector<int32_t> tokens;
+  for (int32_t i = 0; i < 60; ++i) tokens.push_back(i * 31 % 512);
+  for (const Json& scaling : scalings) {
+    std::filesystem::remove_all(folder);
+    std::filesystem::copy(kDense, folder);
+    Json config = read_json_file(folder / "config.json");
+    config["max_position_embeddings"] = scaling["rope_type"] == "dynamic" ? 16 : 64;
+    config["rope_parameters"] = scaling;
+    std::ofstream(folder / "config.json") << config.dump();
+    const LoadedModel m = load("", folder);
+    EXPECT_EQ(states(m, tokens, 10), states(m, tokens, 60)) << scaling;
+    EXPECT_FALSE(m.model->same_rotation(16, 60));
+  }
+  std::filesystem::remove_all(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(Model, Batch,

@@ -43,7 +43,7 @@ TEST(Rope, AnglesAreThoseOfTransformers) {
     for (const Json& want : c["angles"]) {
       const int64_t start = want["start"], tokens = want["tokens"];
       SCOPED_TRACE(c["type"].get<std::string>() + " at " + std::to_string(start));
-      const RopeAngles got = rope.angles(start, tokens);
+      const RopeAngles got = rope.angles(start, tokens, start + tokens);
       ASSERT_EQ(got.half, rope.half());
       ASSERT_EQ(got.cos.size(), want["cos"].size());
       for (size_t i = 0; i < got.cos.size(); ++i) {
@@ -56,9 +56,24 @@ TEST(Rope, AnglesAreThoseOfTransformers) {
 
 TEST(Rope, AnglesDoNotDependOnHowPositionsAreCut) {
   const Rope rope({.theta = 10000.0, .rotated = 32, .max_position = 256});
-  const RopeAngles all = rope.angles(0, 20), tail = rope.angles(13, 7);
+  const RopeAngles all = rope.angles(0, 20, 20), tail = rope.angles(13, 7, 20);
   EXPECT_TRUE(std::equal(tail.cos.begin(), tail.cos.end(), all.cos.begin() + 13 * all.half));
   EXPECT_TRUE(std::equal(tail.sin.begin(), tail.sin.end(), all.sin.begin() + 13 * all.half));
+}
+
+TEST(Rope, FrequenciesFollowTheLengthOfTheWholePrompt) {
+  RopeSettings s{
+      .type = "longrope", .factor = 4, .original_max_position = 16, .rotated = 4, .max_position = 64};
+  s.short_factor = {1, 1};
+  s.long_factor = {2, 8};
+  const Rope rope(s);
+  EXPECT_TRUE(rope.same_frequencies(1, 16));
+  EXPECT_FALSE(rope.same_frequencies(16, 17));
+  EXPECT_TRUE(rope.same_frequencies(17, 64));
+  const RopeAngles first = rope.angles(0, 10, 40), whole = rope.angles(0, 40, 40),
+                   alone = rope.angles(0, 10, 10);
+  EXPECT_TRUE(std::equal(first.cos.begin(), first.cos.end(), whole.cos.begin()));
+  EXPECT_NE(first.cos, alone.cos);
 }
 
 }  // namespace
