@@ -171,7 +171,8 @@ TEST(Supported, RefusesTheRestByName) {
       {nullptr, {{"strategy", "token"}, {"dynamic", true}}, "unquantized weights"},
   };
   for (const auto& [weights, input, part] : cases) {
-    const std::string error = error_of([&] { require_supported(scheme_of(weights, input), "group_0"); });
+    const Scheme scheme = scheme_of(weights, input);
+    const std::string error = error_of([&] { require_supported(scheme, "group_0"); });
     EXPECT_TRUE(contains(error, part)) << part << ": " << error;
     EXPECT_TRUE(contains(error, "group_0") &&
                 contains(error, "supported are: weights int with num_bits 2 to 8"))
