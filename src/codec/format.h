@@ -53,8 +53,8 @@ const std::vector<const StorageFormat*>& storage_formats();
 // Throws Error(kUnsupported) listing the known ones.
 const StorageFormat& find_format(std::string_view name, const std::string& where);
 
-// weight_g_idx of a stored module (docs/format.md, 6.5), the group of each column: empty when the columns are in plain order, that is
-// when it is absent, holds a -1 or says so. Throws when a group has not exactly group_size members.
+// weight_g_idx of a stored module (docs/format.md, 6.5), the group of each column: empty when the columns are in plain
+// order, that is when it is absent, holds a -1 or says so. Throws when a group has not exactly group_size members.
 std::vector<int32_t> load_group_index(const StoredWeight& stored, const TensorSource& source);
 
 }  // namespace roundel

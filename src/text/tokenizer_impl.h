@@ -7,10 +7,10 @@
 
 #include "text/added_tokens.h"
 #include "text/bpe.h"
-#include "text/decoder.h"
 #include "text/normalizer.h"
 #include "text/post_processor.h"
 #include "text/pre_tokenizer.h"
+#include "text/token_decoder.h"
 #include "text/tokenizer.h"
 
 namespace roundel {

@@ -3,9 +3,9 @@
 
 #include "base/utf8.h"
 #include "tests/text/tokenizer_fixture.h"
-#include "text/decoder.h"
 #include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
+#include "text/token_decoder.h"
 #include "text/unicode.h"
 
 namespace roundel::test {

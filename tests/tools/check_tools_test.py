@@ -20,7 +20,7 @@ GOOD = {
     "src/kernels/cpu/avx2/linear.cpp": '#include <immintrin.h>\n#include <stdint.h>\n\n#include "kernels/cpu/avx2/linear.h"\n',
     "src/kernels/cpu/common/tile.h": '// A tile.\n#pragma once\n#include "kernels/api/linear.h"\n',
     "src/kernels/cpu/avx2/isa.h": '// AVX2.\n#pragma once\n#include "kernels/cpu/common/tile.h"\n',
-    "src/kernels/drive/linear.cpp": '#include <vector>\n\n#include "base/error.h"\n#include "kernels/cpu/common/tile.h"\n',
+    "src/kernels/cpu/driver/linear.cpp": '#include <vector>\n\n#include "base/error.h"\n#include "kernels/cpu/common/tile.h"\n',
     "src/kernels/list.h": '// Lists.\n#pragma once\n#include "kernels/api/linear.h"\n',
     "src/kernels/list.cpp": '#include "kernels/list.h"\n\n#include "kernels/cpu/avx2/linear.h"\n',
     "src/linear/linear.h": '// Linear.\n#pragma once\n#include "kernels/list.h"\n#include "scheme/plan.h"\n',
@@ -105,7 +105,7 @@ class Layers(ToolTest):
         self.refuses_include("src/kernels/cpu/common/bad.h", "<algorithm>", "<algorithm>")
 
     def test_refuses_an_instruction_set_in_code_that_runs_anywhere(self):
-        self.refuses_include("src/kernels/drive/bad.h", "kernels/cpu/avx2/isa.h", "may include only")
+        self.refuses_include("src/kernels/cpu/driver/bad.h", "kernels/cpu/avx2/isa.h", "may include only")
 
     def test_refuses_one_instruction_set_in_another(self):
         self.refuses_include("src/kernels/cpu/avx512/bad.h", "kernels/cpu/avx2/linear.h", "cpu/avx512 includes cpu/avx2")

@@ -1,4 +1,4 @@
-// How AVX-512 decodes 8 columns of 16 rows (tile.h, drive/linear_layout.h) to floats.
+// How AVX-512 decodes 8 columns of 16 rows (tile.h, driver/linear_layout.h) to floats.
 #pragma once
 #include "kernels/cpu/avx512/isa.h"
 

@@ -1,4 +1,4 @@
-// The encode operations of each instruction set; kernels/drive/encode.cpp puts them into EncodeOps.
+// The encode operations of each instruction set; kernels/cpu/driver/encode.cpp puts them into EncodeOps.
 #pragma once
 #include "kernels/api/encode.h"
 

@@ -1,7 +1,7 @@
-// What the baseline drivers (kernels/drive) hand to an instruction set's code: one tile of a problem.
+// What the baseline drivers (kernels/cpu/driver) hand to an instruction set's code: one tile of a problem.
 // Plain data only: an inline function here could be linked everywhere in its AVX-512 copy.
 //
-// A packed weight is a row of blocks of 16 output rows, `stride` bytes each (drive/linear_layout.h draws one):
+// A packed weight is a row of blocks of 16 output rows, `stride` bytes each (driver/linear_layout.h draws one):
 //   codes of the block, 16 rows interleaved | scales (groups,16) | zero points (groups,16) | row sums (16)
 #pragma once
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace roundel {
 
-Support avx2_supports(const CpuFeatures&);  // drive/support.cpp
+Support avx2_supports(const CpuFeatures&);  // driver/cpu_support.cpp
 Support avx512_supports(const CpuFeatures&);
 
 // ---- matrix products: a tile is rows x tokens ----

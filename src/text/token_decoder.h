@@ -59,7 +59,7 @@ class DecodeChain {
   std::vector<std::unique_ptr<DecodeStage>> stages_;  // the last one of the plan first
 };
 
-// Made by decode_stages.cpp.
+// Made by token_decoder_stages.cpp.
 std::unique_ptr<DecodeStage> make_decode_stage(const DecoderStep& step, DecodeStage* next);
 
 }  // namespace roundel

@@ -1,4 +1,4 @@
-#include "text/decoder.h"
+#include "text/token_decoder.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 #include "base/utf8.h"
 #include "text/byte_level.h"
-#include "text/decoder.h"
+#include "text/token_decoder.h"
 
 namespace roundel {
 namespace {

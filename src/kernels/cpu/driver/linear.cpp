@@ -7,8 +7,8 @@
 #include "base/thread_pool.h"
 #include "kernels/api/linear.h"
 #include "kernels/cpu/common/tile.h"
-#include "kernels/drive/linear_layout.h"
-#include "kernels/drive/scratch.h"
+#include "kernels/cpu/driver/linear_layout.h"
+#include "kernels/cpu/driver/scratch.h"
 
 namespace roundel {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/drive/linear_layout.h"
+#include "kernels/cpu/driver/linear_layout.h"
 
 #include <algorithm>
 #include <cstring>

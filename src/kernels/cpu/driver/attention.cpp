@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "base/thread_pool.h"
 #include "kernels/cpu/common/tile.h"
-#include "kernels/drive/scratch.h"
+#include "kernels/cpu/driver/scratch.h"
 
 namespace roundel {
 namespace {
