@@ -29,13 +29,13 @@ namespace roundel::api {
 struct Quantization {
   std::string scheme;      // of all linear layers: "W8A8", "W4A16:g64:asym"; "": the rules say all
   int64_t group_size = 0;  // of schemes with groups that name none; -1: a scale for each row; 0: 128
-  std::vector<std::string>
-      rules;  // "TARGET=SCHEME": "re:.*down_proj=W8A16"; name > pattern > class, later > earlier
+  // "TARGET=SCHEME": "re:.*down_proj=W8A16". Name before pattern before class; among equals the later rule wins.
+  std::vector<std::string> rules;
   std::vector<std::string> ignore;  // targets that stay as they are
   bool ignore_lm_head = true;       // lm_head stays as it is
-  std::string on_indivisible =
-      "error";                   // when a group does not divide the columns: error, skip, pad or channel
-  std::filesystem::path recipe;  // llm-compressor recipe; it says itself what it ignores
+  // When a group does not divide the columns: error, skip, pad or channel.
+  std::string on_indivisible = "error";
+  std::filesystem::path recipe;  // of llm-compressor, instead of all above but on_indivisible
 
   bool empty() const { return scheme.empty() && rules.empty() && recipe.empty(); }
 };
