@@ -40,6 +40,7 @@ function(roundel_module NAME)
     return()
   endif()
   add_library(roundel_${NAME} STATIC ${sources})
+  set_property(GLOBAL APPEND PROPERTY ROUNDEL_MODULES roundel_${NAME})
   target_include_directories(roundel_${NAME} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
   target_compile_options(roundel_${NAME} PRIVATE ${ROUNDEL_FLAGS} ${ROUNDEL_STRICT_FLAGS})
   if(NAME IN_LIST ROUNDEL_PARSERS)
@@ -47,6 +48,8 @@ function(roundel_module NAME)
   endif()
   target_link_libraries(roundel_${NAME} PUBLIC ${ARG_DEPS})
 endfunction()
+
+# ROUNDEL_MODULES, a global property, lists the libraries that both functions made: libroundel is all of them.
 
 # roundel_isa(NAME FLAGS ...): like roundel_module, for kernels/cpu/<isa>: the only place with -m flags.
 function(roundel_isa NAME)
@@ -57,6 +60,7 @@ function(roundel_isa NAME)
     return()
   endif()
   add_library(roundel_kernels_${NAME} STATIC ${sources})
+  set_property(GLOBAL APPEND PROPERTY ROUNDEL_MODULES roundel_kernels_${NAME})
   target_include_directories(roundel_kernels_${NAME} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_compile_options(roundel_kernels_${NAME} PRIVATE ${ROUNDEL_FLAGS} ${ARG_FLAGS})
   if(ROUNDEL_SANITIZE)  # checks of each pointer that ASan makes anyway: with them clang needs minutes for one file

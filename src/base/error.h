@@ -1,4 +1,4 @@
-// Error: what is thrown for bad input, files and devices. CHECK is for our own bugs only.
+// Throwing Error (roundel/error.h) for bad input, files and devices. CHECK is for our own bugs only.
 //
 //   if (bits < 2) fail(ErrorCode::kInvalid, "num_bits is {}, supported are 2 to 8", bits);
 //   try { load(path); } catch (Error& e) { e.add_context("reading " + path); throw; }
@@ -6,37 +6,13 @@
 #pragma once
 #include <fmt/format.h>
 
-#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "roundel/error.h"
+
 namespace roundel {
-
-enum class ErrorCode {
-  kUsage,
-  kInvalid,
-  kUnsupported,
-  kNotFound,
-  kIo,
-  kNoSpace,
-  kLimit,
-  kInterrupted,
-  kDevice
-};
-
-class Error : public std::exception {
- public:
-  Error(ErrorCode code, std::string message);
-  // Puts "context: " in front of the message. Called while the exception travels up.
-  void add_context(const std::string& context);
-  ErrorCode code() const { return code_; }
-  const char* what() const noexcept override { return message_.c_str(); }
-
- private:
-  ErrorCode code_;
-  std::string message_;
-};
 
 template <class... Args>
 [[noreturn]] void fail(ErrorCode code, fmt::format_string<Args...> format, Args&&... args) {

@@ -39,6 +39,9 @@ void install_interrupt_handler() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
+void set_interrupted(bool on) {
+  g_interrupted.store(on, std::memory_order_relaxed);
+}
 bool interrupted() {
   return g_interrupted.load(std::memory_order_relaxed);
 }

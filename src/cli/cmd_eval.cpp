@@ -37,18 +37,12 @@ Json to_json_result(const EvalResult& r, int64_t window) {
 
 void run(const State& s) {
   const LoadedModel loaded = load_model(s.path, s.load.options());
-  const Tokenizer tokenizer = load_tokenizer(*loaded.files);
   const std::string text = read_text_file(s.text, 1ull << 30);
-  const std::vector<int32_t> ids = tokenizer.encode(text);
   LoadedModel baseline;
-  if (!s.baseline.empty()) {
+  if (!s.baseline.empty())
     baseline = load_model(s.baseline, {.threads = s.load.threads, .quantize = std::nullopt});
-    if (load_tokenizer(*baseline.files).encode(text) != ids)
-      fail(ErrorCode::kInvalid,
-           "--baseline {}: its tokenizer gives other tokens for {}: the two cannot be compared", s.baseline,
-           s.text);
-  }
-  const EvalResult r = evaluate(loaded, ids, s.params, s.baseline.empty() ? nullptr : &baseline);
+  const EvalResult r =
+      evaluate_text(loaded, text, s.text, s.params, s.baseline.empty() ? nullptr : &baseline);
   s.json.write(to_json_result(r, s.params.window));
   if (s.json.only_json()) return;
   std::string out = fmt::format("perplexity {:.4f}  (mean NLL {:.6f} over {} tokens, {} windows of {})\n",

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/options.h"
-#include "engine/generate.h"
+#include "engine/generate_params.h"
 #include "text/chat_template.h"
 
 namespace roundel::cli {
@@ -12,41 +12,28 @@ namespace {
 
 struct SampleFlags {
   int64_t max_tokens = 128;
-  SamplingParams sampling;
-  CLI::Option *temperature = nullptr, *top_p = nullptr, *top_k = nullptr;
+  SamplingChoice choice;
 
   void declare(CLI::App& c) {
     c.add_option("--max-tokens", max_tokens, "Tokens to generate at most")
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
         ->type_name("N")
         ->capture_default_str();
-    temperature = c.add_option("--temperature", sampling.temperature,
-                               "0: greedy. Default: the model's generation_config, else 0")
-                      ->check(CLI::Range(0.0, 100.0))
-                      ->type_name("T");
-    top_p = c.add_option("--top-p", sampling.top_p, "Smallest set of tokens with this probability")
-                ->check(CLI::Range(0.0, 1.0))
-                ->type_name("P");
-    top_k = c.add_option("--top-k", sampling.top_k, "The K likeliest tokens; 0: all")
-                ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
-                ->type_name("K");
-    c.add_option("--seed", sampling.seed, "Seed of the sampling")->type_name("S")->capture_default_str();
+    c.add_option("--temperature", choice.temperature,
+                 "0: greedy. Default: the model's generation_config, else 0")
+        ->check(CLI::Range(0.0, 100.0))
+        ->type_name("T");
+    c.add_option("--top-p", choice.top_p, "Smallest set of tokens with this probability")
+        ->check(CLI::Range(0.0, 1.0))
+        ->type_name("P");
+    c.add_option("--top-k", choice.top_k, "The K likeliest tokens; 0: all")
+        ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
+        ->type_name("K");
+    c.add_option("--seed", choice.seed, "Seed of the sampling")->type_name("S")->capture_default_str();
   }
 
   GenerateParams params(const LoadedModel& loaded) const {
-    const GenerationConfig g =
-        read_generation_config(loaded.files->checkpoint.folder(), loaded.files->config);
-    GenerateParams p;
-    p.max_tokens = max_tokens;
-    p.sampling = sampling;
-    p.stop_ids = g.eos_token_ids;
-    p.sampling.repetition_penalty = g.repetition_penalty;
-    if (g.do_sample) {
-      if (temperature->count() == 0) p.sampling.temperature = g.temperature;
-      if (top_p->count() == 0) p.sampling.top_p = g.top_p;
-      if (top_k->count() == 0) p.sampling.top_k = g.top_k;
-    }
-    return p;
+    return generate_params(loaded, max_tokens, choice);
   }
 };
 
@@ -54,9 +41,7 @@ void generate(const std::string& path, const std::string& prompt, const SampleFl
               const LoadFlags& load) {
   const LoadedModel loaded = load_model(path, load.options());
   const Tokenizer tokenizer = load_tokenizer(*loaded.files);
-  std::vector<int32_t> ids = tokenizer.encode(prompt, {.add_special = true});
-  if (ids.empty() && loaded.files->config.bos_token_id)
-    ids.push_back(static_cast<int32_t>(*loaded.files->config.bos_token_id));
+  const std::vector<int32_t> ids = encode_prompt(loaded, tokenizer, prompt);
   Generator generator(loaded, tokenizer);
   const GenerateResult r = generator.run(ids, flags.params(loaded), write_stdout);
   write_stdout("\n");

@@ -4,7 +4,6 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/plan_table.h"
-#include "quantize/recipe.h"
 
 namespace roundel::cli {
 
@@ -30,10 +29,8 @@ void add_plan(CLI::App& app) {
     const ModelFiles files = open_model(s->path);
     for (const std::string& w : files.warnings) log_warn("{}", w);
     PlanResult result;
-    if (!s->recipe.empty()) {
-      result = plan_model(files, read_recipe(s->recipe).request);
-    } else if (s->quant.any()) {
-      result = plan_model(files, s->quant.request("--scheme"));
+    if (!s->recipe.empty() || s->quant.any()) {
+      result = plan_model(files, s->quant.request("--scheme", s->recipe));
     } else {
       result.plan = files.stored_plan;
     }

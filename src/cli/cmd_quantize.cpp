@@ -8,7 +8,6 @@
 #include "cli/plan_table.h"
 #include "cli/table.h"
 #include "quantize/quantize_job.h"
-#include "quantize/recipe.h"
 
 namespace roundel::cli {
 namespace {
@@ -28,14 +27,7 @@ PlanRequest request_of(const State& s) {
     fail(ErrorCode::kUnsupported, "--algorithm {}: not supported yet; supported is rtn", s.algorithm);
   if (!s.calib.empty())
     fail(ErrorCode::kUnsupported, "--calib: no supported scheme or algorithm uses calibration data yet");
-  if (s.recipe.empty()) return s.quant.request("--scheme");
-  if (s.quant.any()) fail(ErrorCode::kUsage, "--recipe and --scheme/--rule exclude each other");
-  PlanRequest request = read_recipe(s.recipe).request;
-  request.on_indivisible = s.quant.on_indivisible == "error"  ? OnIndivisible::kError
-                           : s.quant.on_indivisible == "skip" ? OnIndivisible::kSkip
-                           : s.quant.on_indivisible == "pad"  ? OnIndivisible::kPad
-                                                              : OnIndivisible::kChannel;
-  return request;
+  return s.quant.request("--scheme", s.recipe);
 }
 
 Json report_json(const QuantizeReport& r) {

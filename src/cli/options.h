@@ -1,29 +1,21 @@
 // The options that several commands share: quantization options and load options (docs: `roundel quantize --help`).
 #pragma once
-#include <cstdint>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "cli/command.h"
 #include "model/loaded_model.h"
-#include "scheme/plan.h"
+#include "quantize/recipe.h"
 
 namespace roundel::cli {
 
 struct QuantFlags {
-  std::string scheme;  // --scheme, or --quantize on load
-  int64_t group_size = 0;
-  std::vector<std::string> rules, ignore;
-  bool no_default_ignore = false;
-  std::string on_indivisible = "error";
+  PlanText text;
 
   // `scheme_flag`: "--scheme" or "--quantize".
   void declare(CLI::App& command, const char* scheme_flag);
-  bool any() const { return !scheme.empty() || !rules.empty(); }
-  // Error(kUsage) when nothing says what to do, or a rule is not TARGET=SCHEME; Error(kUnsupported) for schemes that need
-  // calibration data.
-  PlanRequest request(const char* scheme_flag) const;
+  bool any() const { return text.any(); }
+  // What plan_request() makes of it, or throws.
+  PlanRequest request(const char* scheme_flag, const std::string& recipe = "") const;
 };
 
 struct LoadFlags {

@@ -122,6 +122,9 @@ EvalResult evaluate(const LoadedModel& loaded, std::span<const int32_t> ids, con
   if (params.window < 2 || params.window > positions)
     fail(ErrorCode::kInvalid, "a window of {} tokens: expected 2 to {} (max_position_embeddings)",
          params.window, positions);
+  if (params.every < 1 || params.limit_windows < 0)
+    fail(ErrorCode::kInvalid, "every is {} and limit_windows {}, expected at least 1 and 0", params.every,
+         params.limit_windows);
   const int64_t available = static_cast<int64_t>(ids.size()) / params.window;
   if (available == 0)
     fail(ErrorCode::kInvalid, "the text has {} tokens, fewer than one window of {}: use a smaller --window",
@@ -164,6 +167,16 @@ EvalResult evaluate(const LoadedModel& loaded, std::span<const int32_t> ids, con
     r.top1_agreement = static_cast<double>(totals.agree) / static_cast<double>(totals.tokens);
   }
   return r;
+}
+
+EvalResult evaluate_text(const LoadedModel& loaded, const std::string& text, const std::string& name,
+                         const EvalParams& params, const LoadedModel* baseline) {
+  const std::vector<int32_t> ids = load_tokenizer(*loaded.files).encode(text);
+  if (baseline && load_tokenizer(*baseline->files).encode(text) != ids)
+    fail(ErrorCode::kInvalid,
+         "the baseline {}: its tokenizer gives other tokens for {}: the two cannot be compared",
+         baseline->files->checkpoint.folder().string(), name);
+  return evaluate(loaded, ids, params, baseline);
 }
 
 }  // namespace roundel

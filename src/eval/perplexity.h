@@ -8,6 +8,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "model/loaded_model.h"
 
@@ -29,8 +30,14 @@ struct EvalResult {
   double kl_mean = 0, kl_p99 = 0, top1_agreement = 0;
 };
 
-// Error(kInvalid) when the text has fewer tokens than one window, or the window is longer than the model's positions.
+// Error(kInvalid) when the parameters are out of range, the text has fewer tokens than one window, or the window is longer
+// than the model's positions.
 EvalResult evaluate(const LoadedModel& loaded, std::span<const int32_t> ids, const EvalParams& params,
                     const LoadedModel* baseline = nullptr);
+
+// The same for a text, tokenised whole without special tokens. Error(kInvalid) when the baseline's tokenizer gives other
+// tokens for it. `name` is the text's, for messages.
+EvalResult evaluate_text(const LoadedModel& loaded, const std::string& text, const std::string& name,
+                         const EvalParams& params, const LoadedModel* baseline = nullptr);
 
 }  // namespace roundel

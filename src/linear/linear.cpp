@@ -139,6 +139,9 @@ void Linear::forward(LinearInput& input, float* y, int64_t ldy, ThreadPool& pool
 
 void Linear::read_row(int64_t row, float* out) const {
   kernel_->unpack_row(problem_, packed_.data(), row, out);
+  if (form_.order.empty()) return;
+  const std::vector<float> ordered(out, out + spec_.k);
+  for (int64_t c = 0; c < spec_.k; ++c) out[form_.order[c]] = ordered[c];
 }
 
 }  // namespace roundel

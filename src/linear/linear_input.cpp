@@ -12,7 +12,6 @@ LinearInput::LinearInput(const float* x, int64_t m, int64_t k, int64_t ldx) : k_
   plain_.m = m;
   plain_.ldx = ldx;
   plain_.x = x;
-  made_.reserve(4);
 }
 
 namespace {

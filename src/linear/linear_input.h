@@ -5,6 +5,7 @@
 //   k_proj.forward(input, k, ldk, pool);     // finds it made
 #pragma once
 #include <cstdint>
+#include <list>
 #include <vector>
 
 #include "kernels/api/linear.h"
@@ -41,7 +42,7 @@ class LinearInput {
   };
   LinearArgs plain_;
   int64_t k_;
-  std::vector<Made> made_;
+  std::list<Made> made_;  // a list: what form() returned stays where it is
 };
 
 }  // namespace roundel

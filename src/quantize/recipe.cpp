@@ -226,6 +226,18 @@ Recipe read_recipe(const std::filesystem::path& path) {
   return parse_recipe(read_text_file(path, YamlLimits{}.max_bytes), path.string());
 }
 
+PlanRequest plan_request(const PlanText& text, const std::filesystem::path& recipe,
+                         const PlanTextNames& names) {
+  if (recipe.empty()) return parse_plan_text(text, names);
+  if (text.any() || text.group_size != 0 || !text.ignore.empty())
+    fail(ErrorCode::kUsage,
+         "{} and {}, {}, {} or ignored modules exclude each other: the recipe says all of it", names.recipe,
+         names.scheme, names.rule, names.group_size);
+  PlanRequest request = read_recipe(recipe).request;
+  request.on_indivisible = parse_on_indivisible(text.on_indivisible);
+  return request;
+}
+
 std::string write_recipe(const Plan& plan) {
   const Json config = write_quant_config(plan);
   std::string text = "# What was done to these weights, as a recipe. JSON is YAML.\n";

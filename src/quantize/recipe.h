@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "scheme/plan.h"
+#include "scheme/plan_text.h"
 
 namespace roundel {
 
@@ -21,6 +21,10 @@ struct Recipe {
 // duplicate keys are limited (reliability C7). `name` is the file for messages.
 Recipe read_recipe(const std::filesystem::path& path);
 Recipe parse_recipe(std::string_view text, const std::string& name);
+
+// What flags or options say: the recipe when there is one (a path), else the text. Error(kUsage) when both say what to do.
+PlanRequest plan_request(const PlanText& text, const std::filesystem::path& recipe,
+                         const PlanTextNames& names = {});
 
 // A recipe that says what was done, written beside the weights: every group with its numbers spelled out.
 std::string write_recipe(const Plan& plan);

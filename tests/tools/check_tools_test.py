@@ -10,7 +10,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 TOOLS = ROOT / "tools"
 
 GOOD = {
-    "src/base/error.h": "// Errors.\n#pragma once\n#include <string>\n",
+    "include/roundel/error.h": "// Errors.\n#pragma once\n#include <string>\n",
+    "include/roundel/roundel.h": '// The library.\n#pragma once\n#include "roundel/error.h"\n',
+    "src/base/error.h": '// Errors.\n#pragma once\n#include "roundel/error.h"\n',
+    "src/api/model.cpp": '#include "engine/generate.h"\n#include "roundel/roundel.h"\n',
+    "tests/api/library_test.cpp": '#include <string>\n\n#include "roundel/roundel.h"\n',
     "src/base/error.cpp": '#include "base/error.h"\n\nint one() { return 1; }\n',
     "src/tensor/tensor.h": '// Tensors.\n#pragma once\n#include "base/error.h"\n',
     "src/scheme/plan.h": '// Plans.\n#pragma once\n#include "base/error.h"\n',
@@ -116,6 +120,16 @@ class Layers(ToolTest):
     def test_refuses_a_front_end_that_reaches_around(self):
         self.write("src/nn/rope.h", "// Rotary embedding.\n#pragma once\n")
         self.refuses_include("src/cli/bad.h", "nn/rope.h", "reach around")
+
+    def test_refuses_a_codec_in_the_library(self):
+        self.write("src/codec/format.h", "// Formats.\n#pragma once\n")
+        self.refuses_include("src/api/bad.h", "codec/format.h", "reach around")
+
+    def test_refuses_internals_in_a_public_header(self):
+        self.refuses_include("include/roundel/bad.h", "base/error.h", "may include only")
+
+    def test_refuses_internals_in_tests_of_the_library(self):
+        self.refuses_include("tests/api/bad.h", "base/error.h", "public headers")
 
     def test_refuses_a_folder_without_a_floor(self):
         self.write("src/extra/new.h", "// New.\n#pragma once\n")

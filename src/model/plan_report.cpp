@@ -1,0 +1,38 @@
+#include "model/plan_report.h"
+
+#include "linear/linear.h"
+
+namespace roundel {
+namespace {
+
+PlanRow row_of(const PlanEntry& e) {
+  PlanRow row;
+  const bool quantized = e.scheme.weights.has_value();
+  row.scheme = describe(e);
+  row.format = quantized ? e.scheme.format : "dense";
+  const double weights = static_cast<double>(e.module.rows) * static_cast<double>(e.module.cols);
+  row.bytes = quantized ? stored_bits(e.scheme, e.module.rows, e.module.cols, e.module.dtype).total() / 8
+                        : weights * static_cast<double>(dtype_size(e.module.dtype));
+  const LinearSpec spec{e.module.name, e.module.rows, e.module.cols, e.scheme, e.module.dtype};
+  row.kernel = choose_linear(linear_problem(spec), &row.refused).name;
+  return row;
+}
+
+}  // namespace
+
+PlanReport report_plan(const Plan& plan) {
+  PlanReport report;
+  double quantized_bytes = 0, quantized_weights = 0;
+  for (const PlanEntry& e : plan.entries) {
+    report.rows.push_back(row_of(e));
+    const double bytes = report.rows.back().bytes;
+    report.total_bytes += bytes;
+    if (!e.scheme.weights) continue;
+    quantized_bytes += bytes;
+    quantized_weights += static_cast<double>(e.module.rows) * static_cast<double>(e.module.cols);
+  }
+  if (quantized_weights > 0) report.bits_per_weight = 8 * quantized_bytes / quantized_weights;
+  return report;
+}
+
+}  // namespace roundel
