@@ -137,14 +137,16 @@ def quantize_memory_does_not_grow_with_the_model(program, work):
     peaks = []
     for layers in ("8", "32"):
         source = make(work / layers, "--layers", layers, "--hidden", "1024", "--inter", "2816", "--vocab", "2048")
-        peaks.append(program.peak("quantize", source, "-o", work / ("out_" + layers), "--scheme", "W4A16"))
+        # The least of some runs: how far one thread is ahead of the other moves a peak of 20 MiB by more than 5 %.
+        peaks.append(min(program.peak("quantize", source, "-o", work / ("out_" + layers), "--scheme", "W4A16", "--force")
+                         for _ in range(5)))
         shutil.rmtree(source)
         shutil.rmtree(work / ("out_" + layers))
     if os.environ.get("ROUNDEL_VERBOSE"):
         print("peak memory: 8 layers %.1f MiB, 32 layers %.1f MiB" % tuple(p / MIB for p in peaks))
     for peak in peaks:
         check(peak <= 256 * MIB, "peak memory %.1f MiB", peak / MIB)
-    check(abs(peaks[1] - peaks[0]) <= 0.05 * peaks[0], "peak memory %.1f and %.1f MiB", *(p / MIB for p in peaks))
+    check(peaks[1] <= 1.05 * peaks[0], "peak memory %.1f and %.1f MiB", *(p / MIB for p in peaks))
 
 
 @test
