@@ -1,5 +1,6 @@
 #include "base/process.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -21,6 +22,10 @@ void on_signal(int signal) {
 }  // namespace
 
 // VmHWM, not ru_maxrss: the latter survives exec, so a large parent would show through.
+void return_freed_buffers() {
+  mallopt(M_MMAP_THRESHOLD, 256 << 10);
+}
+
 uint64_t peak_rss_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)

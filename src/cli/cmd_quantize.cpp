@@ -87,9 +87,11 @@ std::string report_text(const State& s, const QuantizeReport& r) {
 void run(State& s) {
   if (s.out.empty() && !s.dry_run) fail(ErrorCode::kUsage, "say where to write: -o DIR (or --dry-run)");
   const PlanRequest request = request_of(s);
-  const ModelFiles files = open_model(s.source);
+  return_freed_buffers();
+  ModelFiles files = open_model(s.source);
   for (const std::string& w : files.warnings) log_warn("{}", w);
   PlanResult result = plan_model(files, request);
+  files.stored_plan = {};  // all dense, and as long as the new one
   for (const std::string& w : result.warnings) log_warn("{}", w);
   result.problems.throw_if_any("cannot quantize " + s.source + " as asked; nothing was written");
   if (!result.plan.any_quantized())

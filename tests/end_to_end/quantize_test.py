@@ -1,6 +1,6 @@
 """quantize: bytes that depend on nothing but the job, kills at any moment, a full disk, and the limits on memory.
 
-ROUNDEL_KILLS sets the number of kills (30).
+ROUNDEL_KILLS sets the number of kills (100).
 """
 import os
 import random
@@ -61,7 +61,7 @@ def shards_hold_the_same_tensors(program, work):
 
 @test
 def killed_runs_resume_to_the_same_bytes(program, work):
-    kills, rng = int(os.environ.get("ROUNDEL_KILLS", "30")), random.Random(11)
+    kills, rng = int(os.environ.get("ROUNDEL_KILLS", "100")), random.Random(11)
     source = make(work / "model", *BIG, "--shards", "3")
     flags = ["--scheme", "W4A16_ASYM:g32", "--max-shard-gb", "0.03"]
     whole, out = work / "whole", work / "out"
@@ -137,9 +137,8 @@ def quantize_memory_does_not_grow_with_the_model(program, work):
     peaks = []
     for layers in ("8", "32"):
         source = make(work / layers, "--layers", layers, "--hidden", "1024", "--inter", "2816", "--vocab", "2048")
-        # The least of some runs: how far one thread is ahead of the other moves a peak of 20 MiB by more than 5 %.
         peaks.append(min(program.peak("quantize", source, "-o", work / ("out_" + layers), "--scheme", "W4A16", "--force")
-                         for _ in range(5)))
+                         for _ in range(2)))
         shutil.rmtree(source)
         shutil.rmtree(work / ("out_" + layers))
     if os.environ.get("ROUNDEL_VERBOSE"):
