@@ -187,6 +187,13 @@ class Job {
 
 }  // namespace
 
+bool needs_calibration(const Plan& plan) {
+  const auto is_static = [](const PlanEntry& e) {
+    return e.scheme.weights && e.scheme.input && e.scheme.input->dynamic == DynamicMode::kStatic;
+  };
+  return plan.kv_cache.has_value() || std::any_of(plan.entries.begin(), plan.entries.end(), is_static);
+}
+
 std::vector<TensorSpec> output_tensors(const ModelFiles& files, const Plan& plan) {
   std::vector<TensorSpec> specs;
   for (const Step& step : make_steps(files, plan)) {
