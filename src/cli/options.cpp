@@ -9,8 +9,8 @@ void QuantFlags::declare(CLI::App& command, const char* scheme_flag) {
   command
       .add_option(scheme_flag, scheme,
                   "Scheme of all linear layers: W8A8, W4A16, W4A16_ASYM, W8A16, W4A8, W4AFP8, FP8_DYNAMIC, "
-                  "FP8_BLOCK ...; "
-                  "suffixes change it: W4A16:g64:asym, W8A8:tensor")
+                  "FP8_BLOCK, FP8 ...; "
+                  "suffixes change it: W4A16:g64:asym, W8A8:tensor:act-static")
       ->type_name("NAME");
   command
       .add_option("--group-size", group_size,
@@ -37,13 +37,14 @@ void QuantFlags::declare(CLI::App& command, const char* scheme_flag) {
 
 namespace {
 
-Scheme scheme_for(const std::string& text, int64_t group_size, const std::string& where, bool* grouped) {
+Scheme scheme_for(const std::string& text, int64_t group_size, bool can_calibrate, const std::string& where,
+                  bool* grouped) {
   SchemeText parsed = parse_scheme_text(text, where);
-  if (parsed.needs_calibration)
+  if (parsed.needs_calibration && !can_calibrate)
     fail(ErrorCode::kUnsupported,
-         "{}: {} has static activation scales, which need calibration data; that is not supported yet. "
-         "FP8_DYNAMIC "
-         "and W8A8 need none",
+         "{}: {} has static activation scales, which are measured by `roundel quantize --calib FILE` and not "
+         "while "
+         "a model is loaded; FP8_DYNAMIC and W8A8 need none",
          where, text);
   auto& w = parsed.scheme.weights;
   if (w && w->strategy == Strategy::kGroup) {
@@ -57,27 +58,30 @@ Scheme scheme_for(const std::string& text, int64_t group_size, const std::string
   return parsed.scheme;
 }
 
-OnIndivisible on_indivisible_of(const std::string& text) {
-  if (text == "skip") return OnIndivisible::kSkip;
-  if (text == "pad") return OnIndivisible::kPad;
-  if (text == "channel") return OnIndivisible::kChannel;
+}  // namespace
+
+OnIndivisible QuantFlags::indivisible() const {
+  if (on_indivisible == "skip") return OnIndivisible::kSkip;
+  if (on_indivisible == "pad") return OnIndivisible::kPad;
+  if (on_indivisible == "channel") return OnIndivisible::kChannel;
   return OnIndivisible::kError;
 }
 
-}  // namespace
-
-PlanRequest QuantFlags::request(const char* scheme_flag) const {
+PlanRequest QuantFlags::request(const char* scheme_flag, bool can_calibrate) const {
   PlanRequest request;
   bool grouped = false;
   if (!scheme.empty())
-    request.groups.push_back({"", {"Linear"}, scheme_for(scheme, group_size, scheme_flag, &grouped)});
+    request.groups.push_back(
+        {"", {"Linear"}, scheme_for(scheme, group_size, can_calibrate, scheme_flag, &grouped)});
   for (const std::string& rule : rules) {
     const size_t equals = rule.rfind('=');  // a pattern may hold one itself
     if (equals == std::string::npos || equals == 0 || equals + 1 == rule.size())
       fail(ErrorCode::kUsage, "--rule \"{}\": expected TARGET=SCHEME, such as 're:.*down_proj=W8A16'", rule);
     const std::string where = "--rule " + rule.substr(0, equals);
     request.groups.push_back(
-        {"", {rule.substr(0, equals)}, scheme_for(rule.substr(equals + 1), group_size, where, &grouped)});
+        {"",
+         {rule.substr(0, equals)},
+         scheme_for(rule.substr(equals + 1), group_size, can_calibrate, where, &grouped)});
   }
   if (request.groups.empty())
     fail(ErrorCode::kUsage, "say what to do: {} NAME, or --rule TARGET=SCHEME", scheme_flag);
@@ -87,7 +91,7 @@ PlanRequest QuantFlags::request(const char* scheme_flag) const {
          group_size, scheme.empty() ? rules.front() : scheme);
   request.ignore = ignore;
   if (!no_default_ignore) request.default_ignore = {"lm_head"};
-  request.on_indivisible = on_indivisible_of(on_indivisible);
+  request.on_indivisible = indivisible();
   return request;
 }
 

@@ -21,9 +21,10 @@ struct QuantFlags {
   // `scheme_flag`: "--scheme" or "--quantize".
   void declare(CLI::App& command, const char* scheme_flag);
   bool any() const { return !scheme.empty() || !rules.empty(); }
-  // Error(kUsage) when nothing says what to do, or a rule is not TARGET=SCHEME; Error(kUnsupported) for schemes that need
-  // calibration data.
-  PlanRequest request(const char* scheme_flag) const;
+  // Error(kUsage) when nothing says what to do, or a rule is not TARGET=SCHEME; Error(kUnsupported) for schemes with static
+  // activations where there is no calibration (on load).
+  PlanRequest request(const char* scheme_flag, bool can_calibrate = false) const;
+  OnIndivisible indivisible() const;
 };
 
 struct LoadFlags {
