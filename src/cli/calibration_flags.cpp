@@ -1,12 +1,14 @@
 #include "cli/calibration_flags.h"
 
+#include <limits>
+
 #include "base/error.h"
 
 namespace roundel::cli {
 namespace {
 
 QuantArgs kv_cache_args() {
-  return {.type = NumberType::kFloat, .strategy = Strategy::kTensor, .observer = "minmax"};
+  return {.type = NumberType::kFloat, .strategy = Strategy::kTensor};
 }
 
 }  // namespace
@@ -45,6 +47,7 @@ void CalibrationFlags::declare(CLI::App& command) {
   command
       .add_option("--calib-seed", seed,
                   "Draw the samples from the whole file by this seed (default: in order)")
+      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()))
       ->type_name("S");
   command
       .add_option("--sequential", sequential,
@@ -107,7 +110,9 @@ Recipe recipe_file(const std::string& path, const QuantFlags& quant, const CLI::
 }
 
 CalibrationSource CalibrationFlags::source() const {
-  return {.file = calib, .samples = samples, .seq_len = seq_len, .seed = seed};
+  CalibrationSource source{.file = calib, .samples = samples, .seq_len = seq_len, .seed = std::nullopt};
+  if (seed) source.seed = static_cast<uint64_t>(*seed);
+  return source;
 }
 
 }  // namespace roundel::cli

@@ -15,7 +15,7 @@ struct CalibrationFlags {
   std::string algorithm = "rtn", calib, kv_cache, sequential = "on";
   std::optional<double> smooth;
   int64_t samples = 512, seq_len = 512;
-  std::optional<uint64_t> seed;
+  std::optional<int64_t> seed;
   double max_memory_gb = 0;
 
   void declare(CLI::App& command);

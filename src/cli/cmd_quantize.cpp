@@ -49,6 +49,16 @@ void check_reports(const State& s) {
     fail(ErrorCode::kNotFound, "--report {}: there is no folder {}", s.report, folder.string());
 }
 
+// That the text can be measured at all is known before the work; a window is no longer than the model's positions.
+void check_report_text(State& s, const ModelFiles& files) {
+  if (s.report_text.empty() || s.dry_run) return;
+  s.eval.window = std::min(s.eval.window, files.config.max_position);
+  const size_t tokens = load_tokenizer(files).encode(read_text_file(s.report_text, 1ull << 30)).size();
+  if (tokens < static_cast<size_t>(s.eval.window))
+    fail(ErrorCode::kInvalid, "--report-text {}: {} tokens, fewer than one window of {}: give a longer text",
+         s.report_text, tokens, s.eval.window);
+}
+
 // The samples and steps of a calibrated job.
 Calibration prepare(const State& s, const ModelFiles& files, std::vector<CalibrationStep> steps,
                     std::string* described) {
@@ -105,6 +115,7 @@ void run(State& s, const CLI::App& command) {
   check_reports(s);
   const ModelFiles files = open_model(s.source);
   for (const std::string& w : files.warnings) log_warn("{}", w);
+  check_report_text(s, files);
   RecipePlan plan = plan_recipe(files, recipe);
   for (const std::string& w : plan.result.warnings) log_warn("{}", w);
   plan.result.problems.throw_if_any("cannot quantize " + s.source + " as asked; nothing was written");
@@ -119,6 +130,7 @@ void run(State& s, const CLI::App& command) {
   QuantizeContext context{.source = s.source, .output = s.out, .request = request_text(s)};
   std::optional<Calibration> calibration;
   if (!plan.needs_calibration.empty()) calibration = prepare(s, files, std::move(plan.steps), &context.data);
+  context.calibrated = calibration.has_value();
   s.options.calibration = calibration ? &*calibration : nullptr;
   s.options.max_shard_bytes = static_cast<uint64_t>(s.max_shard_gb * 1e9);
   QuantizeReport report;

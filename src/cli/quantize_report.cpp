@@ -29,7 +29,7 @@ struct Row {
   double relative_error = -1, loss_before = -1, loss_after = -1, seconds = -1;
 };
 
-std::vector<Row> rows_of(const QuantizeReport& report) {
+std::vector<Row> rows_of(const QuantizeReport& report, const QuantizeContext& context) {
   const auto calibrated = by_name(report);
   std::vector<Row> rows;
   for (const QuantizedModule& m : report.modules) {
@@ -42,6 +42,11 @@ std::vector<Row> rows_of(const QuantizeReport& report) {
       row.loss_before = c.loss_before;
       row.loss_after = c.loss_after;
       row.seconds = c.seconds;
+    } else if (context.calibrated && module_place(m.name).layer < 0) {
+      row.note = "outside the decoder layers: rounded to nearest";
+    } else if (context.calibrated) {
+      row.algorithm = "-";
+      row.note = "done before the resume";
     }
     rows.push_back(std::move(row));
   }
@@ -85,7 +90,7 @@ std::string notes_text(const std::vector<Row>& rows) {
 
 Json quantize_json(const QuantizeReport& r, const QuantizeContext& context) {
   Json modules = Json::array(), skipped = Json::array();
-  for (const Row& row : rows_of(r)) {
+  for (const Row& row : rows_of(r, context)) {
     const QuantizedModule& m = *row.module;
     modules.push_back({{"name", m.name},
                        {"scheme", m.scheme},
@@ -117,7 +122,7 @@ std::string quantize_text(const QuantizeReport& r, const QuantizeContext& contex
     int64_t modules = 0;
     double weights = 0, error = 0, measured = 0;
   };
-  const std::vector<Row> rows = rows_of(r);
+  const std::vector<Row> rows = rows_of(r, context);
   std::map<std::vector<std::string>, Group> groups;
   for (const Row& row : rows) {
     const QuantizedModule& m = *row.module;
@@ -166,7 +171,7 @@ void write_html_report(const std::filesystem::path& file, const QuantizeReport& 
                 {"peak memory", format_bytes(peak_rss_bytes())},
                 {"calibration", context.data.empty() ? "none" : context.data},
                 {"made with", std::string("roundel ") + kVersion}};
-  for (const Row& row : rows_of(r)) {
+  for (const Row& row : rows_of(r, context)) {
     const QuantizedModule& m = *row.module;
     const PlanEntry* entry = plan.find(m.name);
     const double weights = static_cast<double>(m.rows) * static_cast<double>(m.cols);

@@ -13,6 +13,7 @@ namespace roundel::cli {
 // Beside the job's own report.
 struct QuantizeContext {
   std::string source, output, request;
+  bool calibrated = false;
   std::string data;       // describe(CalibrationData), "" without
   std::string eval_text;  // the file of `eval`
   EvalParams eval_params;

@@ -100,7 +100,8 @@ class Reader {
            "--calib-seed",
            name_, size, limits_.max_text_bytes);
     std::vector<int32_t> ids;
-    for (uint64_t bytes = whole ? size : std::clamp(std::min(wanted, kMost) * 8, kLeast, kMost);; bytes *= 2) {
+    for (uint64_t bytes = whole ? size : std::clamp(std::min(wanted, kMost) * 8, kLeast, kMost);;
+         bytes *= 2) {
       throw_if_interrupted();
       bytes = std::min(bytes, limits_.max_text_bytes);
       ids = tokenizer_.encode(beginning(file, size, bytes));

@@ -29,7 +29,7 @@ struct SmoothQuantStep {
   double strength = 0.5;  // 0 to 1
   SmoothAlgorithm algorithm = SmoothAlgorithm::kSmoothQuant;
   std::vector<SmoothMapping> mappings;  // empty: those of the architecture
-  std::vector<std::string> ignore;      // targets; a mapping with such a module is left out
+  std::vector<std::string> ignore;  // a mapping whose `smooth`, or all of whose `balance` match, is left out
 };
 
 enum class DuoScaling { kOff, kOn, kBoth };
@@ -52,7 +52,7 @@ struct GptqStep {
   std::optional<ActOrder> actorder = ActOrder::kStatic;
   std::vector<std::string> targets, ignore;
 };
-// The default of roundel for weights of few bits: docs/quantization.md says what it does.
+// The default of roundel for weights of few bits: docs/calibration.md says what it does.
 struct BestStep {
   std::vector<std::string> targets, ignore;
 };

@@ -56,8 +56,11 @@ class Planner {
     CalibrationStep step = *m.quantize;
     if (m.request) {
       current_ = single_ ? modules_of(out_.result.plan) : modules_of(parts_[next_part_++]);
-      if (current_.empty() && !m.request->kv_cache)
-        out_.result.problems.add(m.where, "it quantizes no module: all are ignored or without a scheme");
+      if (current_.empty()) {
+        if (!m.request->kv_cache)
+          out_.result.problems.add(m.where, "it quantizes no module: all are ignored or without a scheme");
+        return;
+      }
     }
     std::visit([&](auto& s) { name_modules(s, m); }, step);
     out_.steps.push_back(std::move(step));
@@ -130,7 +133,7 @@ class Planner {
         out_.result.problems.add(
             e.module.name,
             "AWQ's duo_scaling needs scales per channel or group, and this weight has one per "
-            "tensor; set duo_scaling: false");
+            "tensor; a recipe can say duo_scaling: false");
         return;
       }
     }

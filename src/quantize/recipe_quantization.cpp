@@ -113,6 +113,8 @@ class Reader {
     const YamlNode* map = node_.find("observer");
     std::optional<std::string> names[3];
     for (int i = 0; i < 3; ++i) names[i] = node_.string(keys[i]);
+    if (map && map->kind != YamlNode::Kind::kMap)
+      node_.fail_at_key("observer", shown(*map) + ", expected a map such as {weights: mse, input: minmax}");
     if (map) {
       const RecipeNode observer(name_, *map, "observer");
       const char* const parts[3] = {"weights", "input", "output"};
@@ -188,7 +190,7 @@ std::optional<PlanRequest> read_quantization(const RecipeNode& node) {
 
 std::string checked_observer(const std::string& observer, ArgsRole role, const std::string& where) {
   const std::string name = normal_name(observer);
-  if (name.empty()) return role == ArgsRole::kWeights ? "" : "minmax";
+  if (name.empty()) return role == ArgsRole::kInput ? "minmax" : "";  // what the original writes
   if (std::find(kOtherObservers.begin(), kOtherObservers.end(), name) != kOtherObservers.end())
     fail(ErrorCode::kUnsupported, "{}: observer \"{}\" is not supported; supported are {}", where, observer,
          fmt::join(kObservers, ", "));

@@ -46,6 +46,29 @@ def a_recipe_and_flags_mean_the_same(program, work):
 
 
 @test
+def smoothing_leaves_alone_what_it_should(program, work):
+    dense = faultkit.read_checkpoint(DENSE)
+    norms = ["model.layers.%d.%s.weight" % (i, n) for i in (0, 1) for n in ("input_layernorm", "post_attention_layernorm")]
+
+    def changed(name, modifiers):
+        (work / "r.yaml").write_text("a_stage:\n  a_modifiers:\n" + modifiers)
+        program.run("quantize", DENSE, "-o", work / name, "--recipe", work / "r.yaml", *CALIB)
+        tensors = faultkit.read_checkpoint(work / name)
+        return sorted(n for n in dense if n in tensors and tensors[n][0] == dense[n][0] and tensors[n] != dense[n])
+
+    w8a8 = "    QuantizationModifier: {scheme: W8A8, ignore: [lm_head]}\n"
+    check(changed("all", "    SmoothQuantModifier: {}\n" + w8a8) == norms, "not all norms change")
+    got = changed("one", "    SmoothQuantModifier: {ignore: [model.layers.0.input_layernorm]}\n" + w8a8)
+    check(got == norms[1:], "a norm is ignored, changed are %s", got)
+    got = changed("part", "    SmoothQuantModifier: {ignore: [\"re:.*q_proj\"]}\n" + w8a8)
+    check(got == norms, "one of three readers is ignored, changed are %s", got)
+    got = changed("readers", "    SmoothQuantModifier: {ignore: [\"re:.*[qkv]_proj\"]}\n" + w8a8)
+    check(got == [n for n in norms if "post" in n], "all readers are ignored, changed are %s", got)
+    got = changed("awq", "    AWQModifier: {}\n    QuantizationModifier: {scheme: W4A16, targets: [\"re:.*mlp.*\"]}\n")
+    check(got == [n for n in norms if "post" in n], "only the MLP is quantized, changed are %s", got)
+
+
+@test
 def calibration_matters_and_is_repeatable(program, work):
     base = ["--scheme", "W4A16:g32", "--algorithm", "gptq"]
     program.run("quantize", DENSE, "-o", work / "a", *base, *CALIB, "--threads", "1")

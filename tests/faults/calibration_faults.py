@@ -93,6 +93,10 @@ def add_data(add):
 
 
 def add_flags(add):
+    def short(d):
+        data(TEXT)(d)
+        (d / "short.txt").write_text("the cat sat")
+
     add("k3-static-without-data", "K3", "static scheme without --calib", "Name the option that is missing.",
         quantize(scheme="FP8"), data(TEXT), exit=[2], all=["--calib"])
     add("k3-gptq-without-data", "K3", "gptq without --calib", "Same.", quantize("--algorithm", "gptq", scheme="W4A16:g32"),
@@ -105,6 +109,13 @@ def add_flags(add):
         any=["smooth"])
     add("k3-report-folder", "K3", "--report in a folder that is not there", "Found before the work.",
         calibrated("--report", "{case}/nowhere/r.html"), data(TEXT), exit=FAIL_OR_USAGE, any=["nowhere"])
+    add("k3-report-text-short", "K3", "--report-text shorter than a window", "Found before the work, not after it.",
+        calibrated("--report-text", "{case}/short.txt", "--report", "{case}/r.html"), short, all=["short.txt", "window"])
+    add("k3-negative-seed", "K3", "--calib-seed -1", "Not a number of the sequence.", calibrated("--calib-seed", "-1"),
+        data(TEXT), exit=[2], any=["seed"])
+    add("k3-recipe-and-ignore", "K3", "--ignore beside --recipe", "It would have no effect.",
+        run_recipe("--ignore", "lm_head"), with_data(stage("    QuantizationModifier: {scheme: W8A8}\n")), exit=[2],
+        any=["--ignore"])
     add("k3-report-text-alone", "K3", "--report-text without a report", "It would be measured for nothing.",
         calibrated("--report-text", "{case}/calib.txt"), data(TEXT), exit=[2], any=["--report"])
 

@@ -137,7 +137,7 @@ TEST(Recipe, ReadsObserversWhereverTheyAreGiven) {
   EXPECT_EQ(request.groups[0].scheme.input->observer, "mse");
   EXPECT_EQ(request.groups[0].scheme.weights->observer, "memoryless_minmax");
   ASSERT_TRUE(request.kv_cache);
-  EXPECT_EQ(request.kv_cache->observer, "minmax");
+  EXPECT_EQ(request.kv_cache->observer, "");
 
   const Recipe map =
       parse_recipe(stage("    QuantizationModifier: {scheme: FP8, observer: {input: minmax}}\n"), "r.yaml");
@@ -192,6 +192,7 @@ TEST(Recipe, RefusesValuesThatCannotBe) {
   expect_words(refusal(stage("    QuantizationModifier: {scheme: FP8, weight_observer: mse}\n")),
                {"mse", "per channel or group", "float8 tensor"});
   expect_words(gptq("observer: {weights: minmax, inputs: minmax}"), {"inputs", "did you mean \"input\""});
+  expect_words(gptq("observer: mse"), {"observer", "\"mse\"", "{weights: mse"});
   expect_words(gptq("weight_observer: imatrix_mse"), {"imatrix_mse", "not supported"});
   expect_words(gptq("weight_observer: minmx"), {"minmx", "did you mean \"minmax\""});
   const auto smooth = [](const std::string& option) {
@@ -308,6 +309,18 @@ TEST(RecipePlan, SaysWhatNeedsCalibration) {
   EXPECT_EQ(needs("QuantizationModifier: {scheme: W8A8}"), "");
   expect_words(needs("QuantizationModifier: {scheme: FP8}"), {"static activations"});
   expect_words(needs("QuantizationModifier: {scheme: W8A8, kv_cache_scheme: {type: float}}"), {"key/value"});
+}
+
+TEST(RecipePlan, ScalesOfTheCacheAloneAreAPlan) {
+  const Recipe r =
+      parse_recipe(stage("    QuantizationModifier: {kv_cache_scheme: {type: float}}\n"), "r.yaml");
+  const RecipePlan plan = plan_recipe(tiny(), r);
+  EXPECT_TRUE(plan.result.problems.empty());
+  EXPECT_TRUE(plan.steps.empty());
+  ASSERT_TRUE(plan.result.plan.kv_cache);
+  Calibration calibration;
+  const Recipe again = parse_recipe(write_recipe(plan.result.plan, &calibration), "saved.yaml");
+  EXPECT_EQ(again.modifiers[0].request->kv_cache, plan.result.plan.kv_cache);
 }
 
 TEST(RecipePlan, DuoScalingNeedsScalesPerChannel) {
