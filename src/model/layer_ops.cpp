@@ -7,11 +7,16 @@
 
 namespace roundel {
 
-Activations::Activations(int64_t row_count, int64_t col_count)
-    : rows(row_count),
-      cols(col_count),
-      ld(round_up(col_count, kColumnUnit)),
-      data(static_cast<size_t>(row_count * ld) * 4) {
+Activations::Activations(int64_t row_count, int64_t col_count) {
+  reshape(row_count, col_count);
+}
+
+void Activations::reshape(int64_t row_count, int64_t col_count) {
+  rows = row_count;
+  cols = col_count;
+  ld = round_up(cols, kColumnUnit);
+  const size_t bytes = static_cast<size_t>(rows * ld) * 4;
+  if (data.size() < bytes) data = Buffer(bytes);
   if (ld == cols) return;
   for (int64_t t = 0; t < rows; ++t) std::memset(row(t) + cols, 0, static_cast<size_t>(ld - cols) * 4);
 }

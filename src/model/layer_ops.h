@@ -18,6 +18,8 @@ struct VectorOps;
 struct Activations {
   Activations() = default;
   Activations(int64_t row_count, int64_t col_count);
+  // Another shape, in the same memory where it suffices. The values are lost.
+  void reshape(int64_t row_count, int64_t col_count);
   float* row(int64_t t) { return data.as<float>() + t * ld; }
   const float* row(int64_t t) const { return data.as<float>() + t * ld; }
   LinearInput input() const { return {data.as<float>(), rows, cols, ld}; }

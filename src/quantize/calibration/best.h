@@ -1,4 +1,4 @@
-// The default of roundel for weights of few bits (docs/quantization.md):
+// The default of roundel for weights of few bits (docs/calibration.md):
 //   1. the weight is moved to where, on the inputs that the quantized layers before give, its output is that of the dense
 //      model: W + (W E[d x^T] + E[r x^T]) (H + damping)^-1, d the drift of its input, r that of what its output is added to;
 //   2. scales are searched that shrink the range, columns weighted by what GPTQ cannot make up for;

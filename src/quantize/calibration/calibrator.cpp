@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/thread_pool.h"
+#include "quantize/calibration/memory_plan.h"
 #include "quantize/calibration/methods.h"
 #include "quantize/calibration/range_observer.h"
 #include "quantize/calibration/smoothing.h"
@@ -91,13 +92,29 @@ struct Calibrator::Impl {
         pool(t),
         methods(c.steps),
         smoother(f, p, c.steps),
-        runner(f, c.samples, t) {
+        memory(plan_memory(f, c, uses_second(), aims_at_dense())),
+        runner(f, c.samples, memory.on_disk, t) {
     for (const std::string& name : methods.unmatched(plan))
       fail(ErrorCode::kInvalid, "the step {} matches no module that the plan quantizes", name);
-    const bool aims = std::any_of(plan.entries.begin(), plan.entries.end(), [&](const PlanEntry& e) {
-      return e.scheme.weights && methods.of(e.module).kind == Method::Kind::kBest;
-    });
-    if (aims && c.propagate_error) dense_runner = std::make_unique<LayerRunner>(f, c.samples, t);
+    if (aims_at_dense()) dense_runner = std::make_unique<LayerRunner>(f, c.samples, memory.on_disk, t);
+    log_info("calibrating on {} samples, about {} of memory{}", c.samples.size(), format_bytes(memory.peak),
+             memory.on_disk
+                 ? fmt::format(" and {} in a temporary file", format_bytes(memory.needs.activations))
+                 : "");
+  }
+
+  template <class F>
+  bool any_method(F&& f) const {
+    return std::any_of(plan.entries.begin(), plan.entries.end(),
+                       [&](const PlanEntry& e) { return e.scheme.weights && f(methods.of(e.module)); });
+  }
+  bool uses_second() const {
+    return smoother.needs_second() || any_method([](const Method& m) { return m.needs_second(); });
+  }
+  // Whether some method compares with the dense model, whose activations then run beside the others.
+  bool aims_at_dense() const {
+    return calibration.propagate_error &&
+           any_method([](const Method& m) { return m.kind == Method::Kind::kBest; });
   }
 
   void layer(int64_t index, const CalibrationOutput& out);
@@ -108,6 +125,7 @@ struct Calibrator::Impl {
              const CalibrationOutput& out);
   void collect(Stage s, const LayerWeights& weights, const std::vector<LayerModule*>& modules,
                StageObservers& observers, StageStatistics* statistics);
+  void add_drift(Stage s, const SampleState& dense, const SampleState& sample, StageStatistics* statistics);
   void key_values(int64_t index, DecoderLayer& quantized, DecoderLayer& reads, const CalibrationOutput& out);
   void write_module(const LayerModule& module, const QuantizedRows& rows, const RangeObserver* observer,
                     Linear* linear, const CalibrationOutput& out);
@@ -118,10 +136,10 @@ struct Calibrator::Impl {
   ThreadPool& pool;
   MethodTable methods;
   Smoother smoother;
+  MemoryPlan memory;
   LayerRunner runner;
-  Smoothed smoothed;  // this layer
-  std::unique_ptr<LayerRunner>
-      dense_runner;  // the samples through the dense model, for methods that aim at it
+  Smoothed smoothed;                          // this layer
+  std::unique_ptr<LayerRunner> dense_runner;  // the samples through the dense model
   std::vector<CalibratedModule> report;
 };
 
@@ -149,13 +167,13 @@ void Calibrator::Impl::key_values(int64_t index, DecoderLayer& quantized, Decode
   const std::vector<TensorSpec> specs = key_value_tensors(files, plan, index);
   if (specs.empty()) return;
   RangeObserver keys(*plan.kv_cache, specs[0].name), values(*plan.kv_cache, specs[1].name);
-  for (SampleState& s : runner.samples()) {
-    runner.keys_values(reads, s, [&](const KeysValues& kv) {
-      // All heads as one batch: rows of (tokens * head_dim) floats.
-      keys.observe(kv.keys, kv.heads, kv.tokens * kv.head_dim, kv.stride, pool);
-      values.observe(kv.values, kv.heads, kv.tokens * kv.head_dim, kv.stride, pool);
-    });
-  }
+  const auto observe = [&](const KeysValues& kv) {
+    // All heads as one batch: rows of (tokens * head_dim) floats.
+    keys.observe(kv.keys, kv.heads, kv.tokens * kv.head_dim, kv.stride, pool);
+    values.observe(kv.values, kv.heads, kv.tokens * kv.head_dim, kv.stride, pool);
+  };
+  for (size_t i = 0; i < runner.store().size(); ++i)
+    runner.store().look(i, [&](const SampleState& s) { runner.keys_values(reads, s, observe); });
   KvQuantizer& kv = quantized.kv;
   kv = {keys.qparams(specs[0].dtype).scale, values.qparams(specs[1].dtype).scale, plan.kv_cache->num_bits,
         plan.kv_cache->type == NumberType::kFloat};
@@ -166,27 +184,32 @@ void Calibrator::Impl::key_values(int64_t index, DecoderLayer& quantized, Decode
   }
 }
 
+void Calibrator::Impl::add_drift(Stage s, const SampleState& dense, const SampleState& sample,
+                                 StageStatistics* statistics) {
+  const std::vector<float>& divided_by = smoothed.divided_by[static_cast<size_t>(s)];
+  Activations input = copy_activations(dense.input);
+  if (!divided_by.empty())
+    for (int64_t t = 0; t < input.rows; ++t)
+      for (size_t c = 0; c < divided_by.size(); ++c) input.row(t)[c] /= divided_by[c];
+  if (!statistics->drift) statistics->drift.emplace(input.cols, input.cols);
+  statistics->drift->add(input, sample.input, sample.input, pool);
+  if (s != Stage::kO && s != Stage::kDown) return;
+  if (!statistics->residual) statistics->residual.emplace(sample.x.cols, input.cols);
+  statistics->residual->add(dense.x, sample.x, sample.input, pool);
+}
+
 // The inputs of the stage over all samples.
 void Calibrator::Impl::collect(Stage s, const LayerWeights& weights, const std::vector<LayerModule*>& modules,
                                StageObservers& observers, StageStatistics* statistics) {
   const bool first = weights.index == 0 && s == Stage::kQkv;  // nothing has drifted yet
-  for (size_t i = 0; i < runner.samples().size(); ++i) {
-    throw_if_interrupted();
-    const SampleState& sample = runner.samples()[i];
-    observers.observe(sample.input, pool);
-    statistics->moments.add(sample.input, pool);
-    if (!dense_runner || first) continue;
-    const SampleState& dense = dense_runner->samples()[i];
-    const std::vector<float>& divided_by = smoothed.divided_by[static_cast<size_t>(s)];
-    Activations input = copy_activations(dense.input);
-    if (!divided_by.empty())
-      for (int64_t t = 0; t < input.rows; ++t)
-        for (size_t c = 0; c < divided_by.size(); ++c) input.row(t)[c] /= divided_by[c];
-    if (!statistics->drift) statistics->drift.emplace(input.cols, input.cols);
-    statistics->drift->add(input, sample.input, sample.input, pool);
-    if (s != Stage::kO && s != Stage::kDown) continue;
-    if (!statistics->residual) statistics->residual.emplace(sample.x.cols, input.cols);
-    statistics->residual->add(dense.x, sample.x, sample.input, pool);
+  for (size_t i = 0; i < runner.store().size(); ++i) {
+    runner.store().look(i, [&](const SampleState& sample) {
+      observers.observe(sample.input, pool);
+      statistics->moments.add(sample.input, pool);
+      if (!dense_runner || first) return;
+      dense_runner->store().look(i,
+                                 [&](const SampleState& dense) { add_drift(s, dense, sample, statistics); });
+    });
   }
   statistics->moments.finish(pool);
   if (statistics->drift) statistics->drift->finish(pool);
@@ -204,7 +227,10 @@ void Calibrator::Impl::stage(Stage s, LayerWeights& weights, DecoderLayer& quant
     second |= methods.of(m.entry->module).needs_second();
   }
   StageObservers observers(modules);
-  StageStatistics statistics{InputMoments(runner.samples().front().input.cols, second), {}, {}};
+  const int64_t cols = s == Stage::kO      ? files.config.heads * files.config.head_dim
+                       : s == Stage::kDown ? files.config.intermediate_size
+                                           : files.config.hidden_size;
+  StageStatistics statistics{InputMoments(cols, second, false), {}, {}};
   if (!modules.empty()) collect(s, weights, modules, observers, &statistics);
   StageQuantizer quantizer(statistics.moments, statistics.drift ? &statistics.drift->mean() : nullptr,
                            statistics.residual ? &statistics.residual->mean() : nullptr, pool);
@@ -225,10 +251,7 @@ void Calibrator::Impl::stage(Stage s, LayerWeights& weights, DecoderLayer& quant
     report.push_back(std::move(row));
   }
   if (s == Stage::kQkv) key_values(weights.index, quantized, reads, out);
-  for (SampleState& sample : runner.samples()) {
-    throw_if_interrupted();
-    runner.advance(s, reads, sample);
-  }
+  runner.advance(s, reads);
 }
 
 void Calibrator::Impl::check_finite(const InputMoments& moments, const std::string& module) const {
@@ -240,16 +263,18 @@ void Calibrator::Impl::check_finite(const InputMoments& moments, const std::stri
 void Calibrator::Impl::smooth(LayerWeights& weights) {
   const DecoderLayer dense = dense_layer(files, weights, pool);
   StageMoments moments;
-  for (const SampleState& sample : runner.samples()) {
-    throw_if_interrupted();
-    SampleState s = sample.copy();
-    runner.begin(dense, s);
-    for (const Stage stage : kStages) {
-      std::unique_ptr<InputMoments>& m = moments[static_cast<size_t>(stage)];
-      if (!m) m = std::make_unique<InputMoments>(s.input.cols, smoother.needs_second());
-      m->add(s.input, pool);
-      if (stage != Stage::kDown) runner.advance(stage, dense, s);
-    }
+  for (size_t i = 0; i < runner.store().size(); ++i) {
+    runner.store().look(i, [&](const SampleState& sample) {
+      SampleState s;
+      s.x = copy_activations(sample.x);
+      runner.begin(dense, s);
+      for (const Stage stage : kStages) {
+        std::unique_ptr<InputMoments>& m = moments[static_cast<size_t>(stage)];
+        if (!m) m = std::make_unique<InputMoments>(s.input.cols, smoother.needs_second(), true);
+        m->add(s.input, pool);
+        if (stage != Stage::kDown) runner.advance(stage, dense, s);
+      }
+    });
   }
   for (const LayerModule& m : weights.modules) {
     InputMoments& of_stage = *moments[static_cast<size_t>(m.stage)];
@@ -268,13 +293,11 @@ void Calibrator::Impl::layer(int64_t index, const CalibrationOutput& out) {
   if (!calibration.propagate_error) dense = dense_layer(files, weights, pool);
   DecoderLayer quantized = empty_layer(files, plan, weights);
   DecoderLayer& reads = calibration.propagate_error ? quantized : dense;
-  if (dense_runner)
-    for (SampleState& s : dense_runner->samples()) dense_runner->begin(dense, s);
-  for (SampleState& s : runner.samples()) runner.begin(reads, s);
+  if (dense_runner) dense_runner->begin(dense);
+  runner.begin(reads);
   for (const Stage s : kStages) {
     stage(s, weights, quantized, reads, out);
-    if (!dense_runner) continue;
-    for (SampleState& sample : dense_runner->samples()) dense_runner->advance(s, dense, sample);
+    if (dense_runner) dense_runner->advance(s, dense);
   }
   for (const auto& [name, values] : weights.vectors) write_floats(files, name, values, out.write);
   out.layer_done(index + 1);
@@ -286,13 +309,15 @@ void Calibrator::Impl::head(const CalibrationOutput& out) {
   const std::vector<float> gain = read_vector(files, "model.norm.weight");
   RangeObserver observer(*module.entry->scheme.input, "lm_head: input");
   const LayerOps ops(files.config, pool);
-  for (const SampleState& s : runner.samples()) {
-    Activations normed(s.x.rows, s.x.cols);
-    ops.normalize(s.x, gain, normed);
-    observer.observe(normed, pool);
+  for (size_t i = 0; i < runner.store().size(); ++i) {
+    runner.store().look(i, [&](const SampleState& s) {
+      Activations normed(s.x.rows, s.x.cols);
+      ops.normalize(s.x, gain, normed);
+      observer.observe(normed, pool);
+    });
   }
   CalibratedModule row;
-  const InputMoments none(files.config.hidden_size, false);
+  const InputMoments none(files.config.hidden_size, false, false);
   const QuantizedRows rows = StageQuantizer(none, nullptr, nullptr, pool).quantize(module, {}, &row);
   write_module(module, rows, &observer, nullptr, out);
   report.push_back(std::move(row));
@@ -311,11 +336,11 @@ void Calibrator::run(int64_t first, const ModelFiles* finished, const Calibratio
     const ModelFiles& from = impl_->calibration.propagate_error ? *finished : impl_->files;
     DecoderLayer layer = build_layer(from, from.stored_plan, i);
     fill_layer(layer, from, from.stored_plan, i, impl_->pool);
-    for (SampleState& s : impl_->runner.samples()) impl_->runner.run(layer, s);
+    impl_->runner.run(layer);
     if (impl_->dense_runner) {
       layer = build_layer(impl_->files, impl_->files.stored_plan, i);
       fill_layer(layer, impl_->files, impl_->files.stored_plan, i, impl_->pool);
-      for (SampleState& s : impl_->dense_runner->samples()) impl_->dense_runner->run(layer, s);
+      impl_->dense_runner->run(layer);
     }
     progress.advance(1);
   }

@@ -13,10 +13,11 @@ constexpr int64_t kPanel = 128;
 
 }  // namespace
 
-InputMoments::InputMoments(int64_t cols, bool with_second)
+InputMoments::InputMoments(int64_t cols, bool with_second, bool with_channels)
     : cols_(cols),
       with_second_(with_second),
-      part_(cols, kPart),
+      with_channels_(with_channels),
+      part_(with_second || with_channels ? cols : 0, kPart),
       second_(with_second ? cols : 0, with_second ? cols : 0),
       product_(with_second ? cols : 0, kPanel),
       sum_abs_(static_cast<size_t>(cols)),
@@ -26,6 +27,7 @@ InputMoments::InputMoments(int64_t cols, bool with_second)
 
 void InputMoments::add(const Activations& x, ThreadPool& pool) {
   CHECK(x.cols == cols_);
+  if (part_.rows == 0) return;
   for (int64_t t = 0; t < x.rows;) {
     const int64_t n = std::min(x.rows - t, kPart - filled_);
     pool.parallel_for(cols_, 16, [&](int64_t begin, int64_t end) {
@@ -43,6 +45,17 @@ void InputMoments::add(const Activations& x, ThreadPool& pool) {
   }
 }
 
+void InputMoments::add_channel(size_t c, const float* row) {
+  float sum = 0;
+  if (tokens_ == 0) lo_[c] = hi_[c] = row[0];
+  for (int64_t t = 0; t < filled_; ++t) {
+    sum += std::abs(row[t]);
+    lo_[c] = std::min(lo_[c], row[t]);
+    hi_[c] = std::max(hi_[c], row[t]);
+  }
+  sum_abs_[c] += static_cast<double>(sum);
+}
+
 void InputMoments::take_part(ThreadPool& pool) {
   if (filled_ == 0) return;
   pool.parallel_for(cols_, 4, [&](int64_t begin, int64_t end) {
@@ -50,15 +63,7 @@ void InputMoments::take_part(ThreadPool& pool) {
       float* row = part_.row(c);
       if (filled_ < kPart)
         std::memset(row + filled_, 0, static_cast<size_t>(kPart - filled_) * sizeof(float));
-      const auto i = static_cast<size_t>(c);
-      float sum = 0;
-      if (tokens_ == 0) lo_[i] = hi_[i] = row[0];
-      for (int64_t t = 0; t < filled_; ++t) {
-        sum += std::abs(row[t]);
-        lo_[i] = std::min(lo_[i], row[t]);
-        hi_[i] = std::max(hi_[i], row[t]);
-      }
-      sum_abs_[i] += static_cast<double>(sum);
+      if (with_channels_) add_channel(static_cast<size_t>(c), row);
     }
   });
   if (with_second_) {
@@ -109,8 +114,10 @@ void InputMoments::rescale(const std::vector<float>& s) {
 }
 
 int64_t InputMoments::bad_channel() const {
-  for (size_t c = 0; c < sum_abs_.size(); ++c)
-    if (!std::isfinite(sum_abs_[c])) return static_cast<int64_t>(c);
+  for (int64_t c = 0; c < cols_; ++c) {
+    if (!std::isfinite(sum_abs_[static_cast<size_t>(c)])) return c;
+    if (with_second_ && !std::isfinite(second_.row(c)[c])) return c;
+  }
   return -1;
 }
 

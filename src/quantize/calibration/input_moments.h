@@ -1,6 +1,6 @@
 // What calibration keeps of the inputs of a linear: the second moment, and the mean and range of each channel.
 //
-//   InputMoments moments(k);
+//   InputMoments moments(k, true, true);
 //   for (each sample) moments.add(x, pool);                 // x: (T,k)
 //   moments.finish(pool);
 //   moments.second();                                       // (k,k): mean over tokens of x x^T
@@ -14,8 +14,8 @@ namespace roundel {
 
 class InputMoments {
  public:
-  // `with_second`: false leaves out the matrix, where only the channels are asked for.
-  InputMoments(int64_t cols, bool with_second);
+  // What is asked for: the matrix, and the mean and range of each channel.
+  InputMoments(int64_t cols, bool with_second, bool with_channels);
   // The sums run over the tokens in order, in parts of kPart, whatever the number of threads.
   void add(const Activations& x, ThreadPool& pool);
   void finish(ThreadPool& pool);
@@ -28,15 +28,16 @@ class InputMoments {
   const std::vector<float>& mean_abs() const { return mean_abs_; }
   const std::vector<float>& lo() const { return lo_; }
   const std::vector<float>& hi() const { return hi_; }
-  // The first channel with a NaN or an infinity, -1: none.
+  // The first channel with a NaN or an infinity, -1: none. Where nothing was asked for, nothing is found.
   int64_t bad_channel() const;
 
  private:
   static constexpr int64_t kPart = 1024;
   void take_part(ThreadPool& pool);
+  void add_channel(size_t c, const float* row);
 
   int64_t cols_;
-  bool with_second_;
+  bool with_second_, with_channels_;
   bool finished_ = false;
   int64_t tokens_ = 0, filled_ = 0;
   Matrix part_;  // (cols, kPart): the inputs, transposed

@@ -1,11 +1,11 @@
 // The calibration samples on their way through the decoder, one layer at a time, stopping before every group of linears
 // that share an input (a stage).
 //
-//   LayerRunner runner(files, samples, pool);
-//   for (SampleState& s : runner.samples()) runner.begin(layer, s);
+//   LayerRunner runner(files, samples, false, pool);
+//   runner.begin(layer);
 //   for (const Stage stage : kStages) {
-//     ... look at s.input of every sample, quantize the stage's linears ...
-//     for (SampleState& s : runner.samples()) runner.advance(stage, layer, s);
+//     ... look at the input of every sample in runner.store(), quantize the stage's linears ...
+//     runner.advance(stage, layer);
 //   }
 #pragma once
 #include <array>
@@ -14,20 +14,12 @@
 #include <vector>
 
 #include "base/function_ref.h"
-#include "model/layer_ops.h"
+#include "quantize/calibration/sample_store.h"
 
 namespace roundel {
 
 enum class Stage { kQkv, kO, kGateUp, kDown };
 inline constexpr std::array kStages = {Stage::kQkv, Stage::kO, Stage::kGateUp, Stage::kDown};
-
-struct SampleState {
-  Activations x;      // (T,hidden): the residual stream
-  Activations input;  // of the stage that comes next
-  SampleState copy() const;
-};
-
-Activations copy_activations(const Activations& from);
 
 // Keys after the rotation and values of one sample: heads of (T, head_dim), `stride` floats apart.
 struct KeysValues {
@@ -35,23 +27,33 @@ struct KeysValues {
   int64_t heads = 0, tokens = 0, head_dim = 0, stride = 0;
 };
 
+std::vector<int64_t> sample_tokens(const std::vector<std::vector<int32_t>>& samples);
+int64_t widest_input(const ModelConfig& config);  // columns of the widest input of a stage
+
 class LayerRunner {
  public:
   // x of every sample are the rows of the embedding. Throws Error(kInvalid) for no or empty samples and ids out of range.
-  LayerRunner(const ModelFiles& files, const std::vector<std::vector<int32_t>>& samples, ThreadPool& pool);
-  std::vector<SampleState>& samples() { return samples_; }
+  LayerRunner(const ModelFiles& files, const std::vector<std::vector<int32_t>>& samples, bool on_disk,
+              ThreadPool& pool);
+  SampleStore& store() { return store_; }
 
+  // All samples.
+  void begin(const DecoderLayer& layer);
+  void advance(Stage stage, const DecoderLayer& layer);
+  void run(const DecoderLayer& layer);  // a whole layer
+
+  // One sample.
   void begin(const DecoderLayer& layer, SampleState& s);
-  // Runs the stage's linears of the layer on s.input; s.input becomes that of the next stage. After kDown it is empty and x
-  // is the layer's output.
+  // Runs the stage's linears of the layer on s.input; s.input becomes that of the next stage. After kDown x is the layer's
+  // output.
   void advance(Stage stage, const DecoderLayer& layer, SampleState& s);
   // What kQkv's linears make of s.input; s stays as it is.
   void keys_values(const DecoderLayer& layer, const SampleState& s, FunctionRef<void(const KeysValues&)> f);
-  // A whole layer.
   void run(const DecoderLayer& layer, SampleState& s);
 
  private:
-  void attention(const DecoderLayer& layer, const Activations& input, Activations* attended);
+  // Keys and values of the sample go into the cache, queries stay in qkv_.
+  TokenSpan fill_cache(const DecoderLayer& layer, const Activations& input);
   void add_linear(const Linear& linear, SampleState& s);
   const RopeAngles& angles(int64_t tokens);
 
@@ -60,8 +62,9 @@ class LayerRunner {
   LayerOps ops_;
   std::unique_ptr<Rope> rope_;
   std::map<int64_t, RopeAngles> angles_;
-  KvCache cache_;  // of one layer and sample
-  std::vector<SampleState> samples_;
+  KvCache cache_;                      // of one layer and sample
+  Activations qkv_, gate_up_, delta_;  // of one sample
+  SampleStore store_;
 };
 
 }  // namespace roundel

@@ -2,7 +2,7 @@
 // all linears that read it are multiplied by s. The model stays the same but for rounding; what it quantizes to does not.
 //
 //   Smoother smoother(files, plan, calibration.steps);
-//   if (smoother.any()) smoother.apply(&weights, moments, &notes, pool);     // moments: of every stage, from the dense layer
+//   if (smoother.any()) smoother.apply(&weights, moments, pool);     // moments: of every stage, from the dense layer
 #pragma once
 #include <array>
 #include <map>
