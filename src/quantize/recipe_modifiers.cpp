@@ -136,7 +136,7 @@ Modifier read_gptq(const RecipeNode& node) {
   Modifier m;
   GptqStep step;
   step.block_size = node.integer("block_size", 1, 1 << 20).value_or(step.block_size);
-  step.dampening_frac = node.number("dampening_frac", 0, 10).value_or(step.dampening_frac);
+  step.dampening_frac = node.number("dampening_frac", 0, 1).value_or(step.dampening_frac);
   m.request = read_quantization(node);
   if (m.request) {
     apply_actorder(node, *m.request);

@@ -36,6 +36,30 @@ def the_saved_recipe_gives_the_same_bytes(program, work):
 
 
 @test
+def modifiers_of_one_kind_keep_apart(program, work):
+    """Four modifiers of two kinds, each with modules of its own: the saved recipe leads to the same bytes."""
+    recipe = work / "two.yaml"
+    recipe.write_text("""a_stage:
+  a_modifiers:
+    QuantizationModifier: {scheme: W8A8, targets: ["re:.*self_attn.*"]}
+  b_modifiers:
+    QuantizationModifier: {scheme: FP8, targets: ["re:.*(up|gate)_proj"]}
+    GPTQModifier: {scheme: W4A16, targets: ["re:.*layers.0.*down_proj"], dampening_frac: 0.05}
+b_stage:
+  b_modifiers:
+    GPTQModifier: {scheme: {"W8A16": ["re:.*layers.1.*down_proj"]}, block_size: 32}
+""")
+    out = json.loads(program.run("quantize", DENSE, "-o", work / "a", "--recipe", recipe, *CALIB, "--json", "-")[0])
+    got = {m["name"]: (m["scheme"], m["algorithm"]) for m in out["modules"]}
+    for name, want in (("0.self_attn.q_proj", ("W8A8 channel/token", "rtn")), ("1.mlp.up_proj", ("FP8 static", "rtn")),
+                       ("0.mlp.down_proj", ("W4A16 g128", "gptq")), ("1.mlp.down_proj", ("W8A16 g128", "gptq"))):
+        check(got["model.layers." + name] == want, "%s is %s", name, got["model.layers." + name])
+    shutil.copy(work / "a" / "recipe.yaml", work / "saved.yaml")
+    program.run("quantize", DENSE, "-o", work / "b", "--recipe", work / "saved.yaml", *CALIB)
+    same_folders(work / "a", work / "b", "the saved recipe")
+
+
+@test
 def a_recipe_and_flags_mean_the_same(program, work):
     recipe = work / "r.yaml"
     recipe.write_text("a_stage:\n  a_modifiers:\n    SmoothQuantModifier: {smoothing_strength: 0.8}\n"

@@ -111,6 +111,8 @@ def add_flags(add):
         calibrated("--report", "{case}/nowhere/r.html"), data(TEXT), exit=FAIL_OR_USAGE, any=["nowhere"])
     add("k3-report-text-short", "K3", "--report-text shorter than a window", "Found before the work, not after it.",
         calibrated("--report-text", "{case}/short.txt", "--report", "{case}/r.html"), short, all=["short.txt", "window"])
+    add("k3-max-memory-small", "K3", "--max-memory below what a layer needs", "Say what is needed, before the work.",
+        calibrated("--max-memory", "0.001"), data(TEXT), all=["--max-memory", "MiB"])
     add("k3-negative-seed", "K3", "--calib-seed -1", "Not a number of the sequence.", calibrated("--calib-seed", "-1"),
         data(TEXT), exit=[2], any=["seed"])
     add("k3-recipe-and-ignore", "K3", "--ignore beside --recipe", "It would have no effect.",
