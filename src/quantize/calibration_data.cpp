@@ -87,7 +87,8 @@ class Reader {
     return text;
   }
 
-  // Reads as much of the file as the samples need. A cut changes the tokens beside it only: some more than needed are asked for.
+  // Reads as much of the file as the samples need. A cut changes the tokens beside it only: some more than needed are
+  // asked for.
   void read_text(const File& file, uint64_t size) {
     constexpr uint64_t kLeast = 1 << 20, kMost = 8 << 20, kBeyond = 4096;
     const uint64_t n = static_cast<uint64_t>(source_.seq_len);
