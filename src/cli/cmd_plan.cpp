@@ -1,9 +1,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "cli/calibration_flags.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/plan_table.h"
+#include "quantize/recipe_plan.h"
 
 namespace roundel::cli {
 
@@ -25,12 +27,14 @@ void add_plan(CLI::App& app) {
       ->type_name("DEVICE");
   c->add_flag("--explain", s->explain, "Why better kernels refused, for every kind of module");
   s->json.declare(*c);
-  c->callback([s] {
+  c->callback([s, c] {
     const ModelFiles files = open_model(s->path);
     for (const std::string& w : files.warnings) log_warn("{}", w);
     PlanResult result;
-    if (!s->recipe.empty() || s->quant.any()) {
-      result = plan_model(files, s->quant.request("--scheme", s->recipe));
+    if (!s->recipe.empty()) {
+      result = plan_recipe(files, recipe_file(s->recipe, s->quant, *c)).result;
+    } else if (s->quant.any()) {
+      result = plan_model(files, s->quant.request("--scheme", true));
     } else {
       result.plan = files.stored_plan;
     }

@@ -1,111 +1,159 @@
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/thread_pool.h"
+#include "cli/calibration_flags.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/plan_table.h"
-#include "cli/table.h"
+#include "cli/quantize_report.h"
+#include "model/loaded_model.h"
 #include "quantize/quantize_job.h"
+#include "quantize/recipe_plan.h"
 
 namespace roundel::cli {
 namespace {
 
 struct State {
-  std::string source, out, recipe, algorithm = "rtn", calib;
+  std::string source, out, recipe, report, report_text;
   QuantFlags quant;
+  CalibrationFlags calibration;
   QuantizeOptions options;
+  EvalParams eval{.limit_windows = 32};
   int threads = 0;
   bool dry_run = false;
   double max_shard_gb = 5;
   JsonOutput json;
 };
 
-PlanRequest request_of(const State& s) {
-  if (s.algorithm != "rtn")
-    fail(ErrorCode::kUnsupported, "--algorithm {}: not supported yet; supported is rtn", s.algorithm);
-  if (!s.calib.empty())
-    fail(ErrorCode::kUnsupported, "--calib: no supported scheme or algorithm uses calibration data yet");
-  return s.quant.request("--scheme", s.recipe);
+Recipe recipe_of(const State& s, const CLI::App& command) {
+  if (s.recipe.empty()) return s.calibration.recipe(s.quant);
+  if (s.calibration.names_algorithm())
+    fail(ErrorCode::kUsage, "--recipe says what to do; --algorithm, --smooth and --kv-cache exclude it");
+  return recipe_file(s.recipe, s.quant, command);
 }
 
-Json report_json(const QuantizeReport& r) {
-  Json modules = Json::array(), skipped = Json::array();
-  for (const QuantizedModule& m : r.modules) {
-    Json module = {{"name", m.name}, {"scheme", m.scheme}, {"format", m.format}, {"shape", {m.rows, m.cols}}};
-    module["relative_error"] = m.relative_error < 0 ? Json(nullptr) : Json(m.relative_error);
-    modules.push_back(module);
-  }
-  for (const auto& [name, reason] : r.skipped) skipped.push_back({{"name", name}, {"reason", reason}});
-  return {{"seconds", r.seconds},
-          {"peak_rss_bytes", peak_rss_bytes()},
-          {"bits_per_weight", r.bits_per_weight},
-          {"model_bits_per_weight", r.model_bits_per_weight},
-          {"input_bytes", r.input_bytes},
-          {"output_bytes", r.output_bytes},
-          {"resumed", r.resumed},
-          {"modules", modules},
-          {"skipped", skipped}};
+// Everything about the reports that can be wrong before hours of work.
+void check_reports(const State& s) {
+  if (s.report_text.empty() && s.report.empty()) return;
+  if (s.report.empty() && s.json.to.empty())
+    fail(ErrorCode::kUsage,
+         "--report-text measures for a report, and there is none: add --report FILE or --json FILE");
+  if (!s.report_text.empty()) File::open_read(s.report_text);
+  if (s.report.empty()) return;
+  const std::filesystem::path file = s.report, folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (std::filesystem::is_directory(file))
+    fail(ErrorCode::kUsage, "--report {}: a folder, expected a file", s.report);
+  if (!std::filesystem::is_directory(folder))
+    fail(ErrorCode::kNotFound, "--report {}: there is no folder {}", s.report, folder.string());
 }
 
-// One line for each scheme; the modules themselves are in --json.
-std::string report_text(const State& s, const QuantizeReport& r) {
-  struct Group {
-    int64_t modules = 0;
-    double weights = 0, error = 0;
-  };
-  std::map<std::string, Group> groups;
-  for (const QuantizedModule& m : r.modules) {
-    Group& g = groups[m.scheme + "|" + m.format];
-    g.modules += 1;
-    const double weights = static_cast<double>(m.rows) * static_cast<double>(m.cols);
-    g.weights += weights;
-    g.error += std::max(m.relative_error, 0.0) * weights;
-  }
-  Table table({"scheme", "format", "modules", "weights", "relative error"});
-  for (const auto& [key, g] : groups) {
-    const size_t bar = key.find('|');
-    table.add({key.substr(0, bar), key.substr(bar + 1), std::to_string(g.modules),
-               fmt::format("{:.4g} M", g.weights / 1e6),
-               s.options.measure_error && !r.resumed ? fmt::format("{:.5f}", g.error / g.weights) : "-"});
-  }
-  std::string text = table.text();
-  if (!r.skipped.empty()) {
-    text += "not quantized:";
-    for (size_t i = 0; i < r.skipped.size() && i < 8; ++i)
-      text += fmt::format(" {} ({})", r.skipped[i].first, r.skipped[i].second);
-    text += r.skipped.size() > 8 ? fmt::format(" and {} more\n", r.skipped.size() - 8) : "\n";
-  }
-  text += fmt::format(
-      "{}: {} -> {}, {:.3f} bits per weight ({:.3f} of the whole model), {:.1f} s, peak memory {}\n", s.out,
-      format_bytes(r.input_bytes), format_bytes(r.output_bytes), r.bits_per_weight, r.model_bits_per_weight,
-      r.seconds, format_bytes(peak_rss_bytes()));
+// That the text can be measured at all is known before the work; a window is no longer than the model's positions.
+void check_report_text(State& s, const ModelFiles& files) {
+  if (s.report_text.empty() || s.dry_run) return;
+  s.eval.window = std::min(s.eval.window, files.config.max_position);
+  const size_t tokens = load_tokenizer(files).encode(read_text_file(s.report_text, 1ull << 30)).size();
+  if (tokens < static_cast<size_t>(s.eval.window))
+    fail(ErrorCode::kInvalid, "--report-text {}: {} tokens, fewer than one window of {}: give a longer text",
+         s.report_text, tokens, s.eval.window);
+}
+
+// The samples and steps of a calibrated job.
+Calibration prepare(const State& s, const ModelFiles& files, std::vector<CalibrationStep> steps,
+                    std::string* described) {
+  const Tokenizer tokenizer = load_tokenizer(files);
+  CalibrationData data = read_calibration_data(s.calibration.source(), tokenizer,
+                                               {.vocab_size = files.config.vocab_size,
+                                                .max_position = files.config.max_position,
+                                                .template_folder = files.checkpoint.folder()});
+  *described = describe(data);
+  log_info("calibration: {}", *described);
+  Calibration c;
+  c.steps = std::move(steps);
+  c.samples_text = calibration_record(data);
+  c.samples = std::move(data.samples);
+  c.propagate_error = s.calibration.sequential == "on";
+  c.max_memory = static_cast<uint64_t>(s.calibration.max_memory_gb * 1e9);
+  return c;
+}
+
+// The flags that say what was asked for.
+std::string request_text(const State& s) {
+  if (!s.recipe.empty()) return "--recipe " + s.recipe;
+  std::string text = s.quant.text.scheme.empty() ? "" : "--scheme " + s.quant.text.scheme;
+  for (const std::string& rule : s.quant.text.rules) text += " --rule '" + rule + "'";
+  text += " --algorithm " + s.calibration.algorithm;
+  if (s.calibration.smooth) text += fmt::format(" --smooth {}", *s.calibration.smooth);
   return text;
 }
 
-void run(State& s) {
+void require_calibration(const State& s, const RecipePlan& plan) {
+  if (!plan.needs_calibration.empty() && s.calibration.calib.empty())
+    fail(ErrorCode::kUsage,
+         "{} needs calibration data: give a text with --calib FILE (and --samples, --seq-len)",
+         plan.needs_calibration);
+  if (plan.needs_calibration.empty() && !s.calibration.calib.empty())
+    log_warn("--calib {} is not used: rounding to nearest without static activations needs no data",
+             s.calibration.calib);
+}
+
+void write_results(State& s, const Plan& plan, const QuantizeReport& report, QuantizeContext& context) {
+  if (!s.report_text.empty()) {
+    context.eval_text = s.report_text;
+    context.eval_params = s.eval;
+    context.eval = evaluate_output(s.out, s.source, s.report_text, s.eval, s.threads);
+  }
+  s.json.write(quantize_json(report, context));
+  if (!s.report.empty()) write_html_report(s.report, report, plan, context);
+  if (!s.json.only_json()) write_stdout(quantize_text(report, context));
+}
+
+void run(State& s, const CLI::App& command) {
   if (s.out.empty() && !s.dry_run) fail(ErrorCode::kUsage, "say where to write: -o DIR (or --dry-run)");
-  const PlanRequest request = request_of(s);
+  const Recipe recipe = recipe_of(s, command);
+  check_reports(s);
   return_freed_buffers();
   ModelFiles files = open_model(s.source);
   for (const std::string& w : files.warnings) log_warn("{}", w);
-  PlanResult result = plan_model(files, request);
+  check_report_text(s, files);
+  RecipePlan plan = plan_recipe(files, recipe);
   files.stored_plan = {};  // all dense, and as long as the new one
-  for (const std::string& w : result.warnings) log_warn("{}", w);
-  result.problems.throw_if_any("cannot quantize " + s.source + " as asked; nothing was written");
-  if (!result.plan.any_quantized())
+  for (const std::string& w : plan.result.warnings) log_warn("{}", w);
+  plan.result.problems.throw_if_any("cannot quantize " + s.source + " as asked; nothing was written");
+  if (!plan.result.plan.any_quantized() && !plan.result.plan.kv_cache)
     fail(ErrorCode::kInvalid, "the plan quantizes nothing: every module is ignored or without a scheme");
   if (s.dry_run) {
-    s.json.write(plan_json(result));
-    if (!s.json.only_json()) write_stdout(plan_text(result.plan, false));
+    s.json.write(plan_json(plan.result));
+    if (!s.json.only_json()) write_stdout(plan_text(plan.result.plan, false));
     return;
   }
+  require_calibration(s, plan);
+  QuantizeContext context{.source = s.source, .output = s.out, .request = request_text(s)};
+  std::optional<Calibration> calibration;
+  if (!plan.needs_calibration.empty()) calibration = prepare(s, files, std::move(plan.steps), &context.data);
+  context.calibrated = calibration.has_value();
+  s.options.calibration = calibration ? &*calibration : nullptr;
   s.options.max_shard_bytes = static_cast<uint64_t>(s.max_shard_gb * 1e9);
-  ThreadPool pool(s.threads);
-  const QuantizeReport report = quantize_to_disk(files, result.plan, s.out, s.options, pool);
-  s.json.write(report_json(report));
-  if (!s.json.only_json()) write_stdout(report_text(s, report));
+  QuantizeReport report;
+  {
+    ThreadPool pool(s.threads);
+    report = quantize_to_disk(files, plan.result.plan, s.out, s.options, pool);
+  }
+  write_results(s, plan.result.plan, report, context);
+}
+
+void declare_reports(CLI::App& c, State& s) {
+  c.add_option("--report", s.report, "Also write an HTML page with plots and a table of modules")
+      ->type_name("FILE");
+  c.add_option("--report-text", s.report_text,
+               "Measure perplexity of the result, and KL divergence from SRC, on this text for the report")
+      ->type_name("FILE");
+  c.add_option("--report-windows", s.eval.limit_windows, "Windows of 512 tokens measured, at most (0: all)")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
+      ->type_name("N")
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -119,16 +167,13 @@ void add_quantize(CLI::App& app) {
   c->add_option("--recipe", s->recipe,
                 "llm-compressor recipe (YAML, JSON, Markdown front matter) instead of flags")
       ->type_name("FILE");
-  c->add_option("--algorithm", s->algorithm, "rtn (round to nearest)")
-      ->type_name("NAME")
-      ->capture_default_str();
-  c->add_option("--calib", s->calib, "Calibration text; no supported scheme uses it yet")->type_name("FILE");
+  s->calibration.declare(*c);
   c->add_flag("--resume", s->options.resume, "Take up an interrupted run of the same job");
   c->add_flag("--force", s->options.force, "Replace an existing checkpoint at DST");
   c->add_flag("--dry-run", s->dry_run, "Show the plan and stop");
   c->add_flag("--allow-nan", s->options.allow_not_finite, "Go on when weights hold NaN or infinities");
   c->add_flag("--measure-error", s->options.measure_error,
-              "Relative error of every module (in --json; on with it)");
+              "Relative error of every module (in --json and --report; on with them)");
   c->add_option("--max-shard-gb", s->max_shard_gb, "Size of an output file in GB")
       ->check(CLI::Range(0.001, 1000.0))
       ->type_name("GB")
@@ -136,10 +181,12 @@ void add_quantize(CLI::App& app) {
   c->add_option("--threads", s->threads, "Threads (default: one for each usable core)")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
+  declare_reports(*c, *s);
   s->json.declare(*c);
-  c->callback([s] {
-    if (!s->json.to.empty()) s->options.measure_error = true;
-    run(*s);
+  c->callback([s, c] {
+    s->calibration.check(*c);
+    if (!s->json.to.empty() || !s->report.empty()) s->options.measure_error = true;
+    run(*s, *c);
   });
 }
 

@@ -8,8 +8,8 @@ void QuantFlags::declare(CLI::App& command, const char* scheme_flag) {
   command
       .add_option(scheme_flag, text.scheme,
                   "Scheme of all linear layers: W8A8, W4A16, W4A16_ASYM, W8A16, W4A8, W4AFP8, FP8_DYNAMIC, "
-                  "FP8_BLOCK ...; "
-                  "suffixes change it: W4A16:g64:asym, W8A8:tensor")
+                  "FP8_BLOCK, FP8 ...; "
+                  "suffixes change it: W4A16:g64:asym, W8A8:tensor:act-static")
       ->type_name("NAME");
   command
       .add_option("--group-size", text.group_size,
@@ -35,8 +35,8 @@ void QuantFlags::declare(CLI::App& command, const char* scheme_flag) {
       ->capture_default_str();
 }
 
-PlanRequest QuantFlags::request(const char* scheme_flag, const std::string& recipe) const {
-  return plan_request(text, recipe, {scheme_flag, "--rule", "--group-size", "--recipe"});
+PlanRequest QuantFlags::request(const char* scheme_flag, bool can_calibrate) const {
+  return parse_plan_text(text, {scheme_flag, "--rule", "--group-size", "--recipe"}, can_calibrate);
 }
 
 void LoadFlags::declare(CLI::App& command) {

@@ -14,8 +14,9 @@ struct QuantFlags {
   // `scheme_flag`: "--scheme" or "--quantize".
   void declare(CLI::App& command, const char* scheme_flag);
   bool any() const { return text.any(); }
-  // What plan_request() makes of it, or throws.
-  PlanRequest request(const char* scheme_flag, const std::string& recipe = "") const;
+  // What parse_plan_text() makes of it, or throws. Static activations only where there is calibration, not on load.
+  PlanRequest request(const char* scheme_flag, bool can_calibrate = false) const;
+  OnIndivisible indivisible() const { return parse_on_indivisible(text.on_indivisible); }
 };
 
 struct LoadFlags {

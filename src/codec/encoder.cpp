@@ -8,6 +8,7 @@
 #include "base/thread_pool.h"
 #include "codec/dequantize.h"
 #include "codec/qparams.h"
+#include "codec/range_search.h"
 #include "kernels/list.h"
 #include "tensor/tensor.h"
 
@@ -36,6 +37,10 @@ void require_encodable(const QuantArgs& args, DType source, const std::string& m
   const bool known = args.strategy == Strategy::kTensor || args.strategy == Strategy::kChannel ||
                      (args.strategy == Strategy::kGroup && args.group_size > 0) ||
                      (args.strategy == Strategy::kBlock && args.block_rows > 0 && args.block_cols > 0);
+  if (args.observer == "memoryless_mse" && args.strategy != Strategy::kChannel &&
+      args.strategy != Strategy::kGroup) {
+    refuse("observer memoryless_mse needs one scale per channel or group");
+  }
   if (!known) {
     refuse(fmt::format("cannot be quantized with strategy {}; possible are tensor, channel, group and block",
                        strategy_name(args.strategy)));
@@ -131,6 +136,7 @@ class WeightEncoder::RowCoder {
       : e_(encoder),
         ops_(encode_ops()),
         rule_(encoder.args_, encoder.source_),
+        search_(encoder.args_, encoder.source_),
         type_(source_type(encoder.source_)),
         element_(static_cast<int64_t>(dtype_size(encoder.source_))),
         width_(group_width(encoder.args_, encoder.cols_)),
@@ -179,12 +185,14 @@ class WeightEncoder::RowCoder {
       if (fault->first < 0) fault->first = column + range.first_not_finite;
       fault->count += range.not_finite;
     }
+    if (search_.on() && range.not_finite == 0) return search_.best(rule_, x, n, range);
     return rule_(range.lo, range.hi);
   }
 
   const WeightEncoder& e_;
   const EncodeOps& ops_;
   QparamsRule rule_;
+  RangeSearch search_;
   SourceType type_;
   int64_t element_, width_;
   const char* source_;

@@ -21,6 +21,19 @@ const Architecture& find_architecture(const Json& config, const std::string& whe
   fail(ErrorCode::kUnsupported, "{}: architecture {} is not supported; supported are {}", where, name, known);
 }
 
+std::vector<SmoothPair> default_smooth_pairs(const DecoderTraits& traits) {
+  const bool qkv = traits.merged_qkv, gate_up = traits.merged_gate_up;
+  using Names = std::vector<std::string>;
+  return {
+      {"input_layernorm",
+       qkv ? Names{"self_attn.qkv_proj"} : Names{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
+       true},
+      {qkv ? "self_attn.qkv_proj" : "self_attn.v_proj", {"self_attn.o_proj"}, false},
+      {"post_attention_layernorm",
+       gate_up ? Names{"mlp.gate_up_proj"} : Names{"mlp.gate_proj", "mlp.up_proj"}, true},
+      {gate_up ? "mlp.gate_up_proj" : "mlp.up_proj", {"mlp.down_proj"}, false}};
+}
+
 namespace {
 
 class LayoutBuilder {

@@ -22,10 +22,20 @@ struct DecoderTraits {
   bool qk_norm = false;  // RMSNorm of every query and key head before the rotation
 };
 
+// Activations that smoothing may divide by a factor for each channel, because all that reads them is linear: the output of
+// a norm, or the last rows of a linear. Names are relative to the layer: "input_layernorm", "self_attn.v_proj".
+struct SmoothPair {
+  std::string smooth;
+  std::vector<std::string> balance;  // every linear that reads it
+  bool smooth_is_norm = false;
+};
+std::vector<SmoothPair> default_smooth_pairs(const DecoderTraits& traits);
+
 struct Architecture {
   std::string_view name;    // as in config.json: "LlamaForCausalLM"
   std::string_view models;  // for help and docs: "Llama 1-3.x, TinyLlama, SmolLM2"
   DecoderTraits (*traits)(const ModelConfig&);
+  std::vector<SmoothPair> (*smooth_pairs)(const DecoderTraits&) = default_smooth_pairs;
 };
 
 const std::vector<const Architecture*>& architectures();

@@ -1,4 +1,9 @@
-// The decoder itself: blocks of attention and gated MLP over packed linears. Internal to model/.
+// The decoder itself: blocks of attention and gated MLP over packed linears. For model/, and for calibration, which builds
+// and runs one layer at a time; everybody else sees Model.
+//
+//   Decoder decoder = build_decoder(files, plan);
+//   fill_decoder(decoder, files, plan, pool);
+//   decoder.forward(steps, cache, hidden, pool);
 #pragma once
 #include <memory>
 #include <vector>
@@ -25,6 +30,10 @@ struct DecoderLayer {
   std::unique_ptr<Linear> gate, up, gate_up, down;
   KvQuantizer kv;
   int64_t window = 0;  // sliding attention window; 0: all
+  template <class F>
+  void for_each_linear(F&& f) {
+    for (auto* p : {&q, &k, &v, &qkv, &o, &gate, &up, &gate_up, &down}) f(*p);
+  }
 };
 
 struct Decoder {
@@ -42,15 +51,21 @@ struct Decoder {
   template <class F>
   void for_each_linear(F&& f) {
     f(embedding);
-    for (DecoderLayer& l : layers)
-      for (auto* p : {&l.q, &l.k, &l.v, &l.qkv, &l.o, &l.gate, &l.up, &l.gate_up, &l.down}) f(*p);
+    for (DecoderLayer& l : layers) l.for_each_linear(f);
     f(head);
   }
 };
 
 // The decoder with all its linears constructed for the plan, weights not yet filled.
 Decoder build_decoder(const ModelFiles& files, const Plan& plan);
+// One layer of it, linears constructed for the plan, nothing filled.
+DecoderLayer build_layer(const ModelFiles& files, const Plan& plan, int64_t index);
+std::unique_ptr<Rope> make_rope(const ModelConfig& config);
+// A norm's gain or a bias as floats. The tensor exists; a value that is not finite is a warning.
+std::vector<float> read_vector(const ModelFiles& files, const std::string& name);
 // Streams every weight in.
+void fill_layer(DecoderLayer& layer, const ModelFiles& files, const Plan& plan, int64_t index,
+                ThreadPool& pool);
 void fill_decoder(Decoder& decoder, const ModelFiles& files, const Plan& plan, ThreadPool& pool);
 
 }  // namespace roundel

@@ -29,10 +29,16 @@ RopeSettings rope_settings(const ModelConfig& config) {
   return s;
 }
 
-DecoderLayer build_layer(const Decoder& decoder, const Plan& plan, int64_t index) {
+}  // namespace
+
+std::unique_ptr<Rope> make_rope(const ModelConfig& config) {
+  return std::make_unique<Rope>(rope_settings(config));
+}
+
+DecoderLayer build_layer(const ModelFiles& files, const Plan& plan, int64_t index) {
   const std::string p = "model.layers." + std::to_string(index) + ".";
   DecoderLayer layer;
-  if (decoder.traits.merged_qkv) {
+  if (files.traits.merged_qkv) {
     layer.qkv = make_linear(plan, p + "self_attn.qkv_proj");
   } else {
     layer.q = make_linear(plan, p + "self_attn.q_proj");
@@ -40,28 +46,26 @@ DecoderLayer build_layer(const Decoder& decoder, const Plan& plan, int64_t index
     layer.v = make_linear(plan, p + "self_attn.v_proj");
   }
   layer.o = make_linear(plan, p + "self_attn.o_proj");
-  if (decoder.traits.merged_gate_up) {
+  if (files.traits.merged_gate_up) {
     layer.gate_up = make_linear(plan, p + "mlp.gate_up_proj");
   } else {
     layer.gate = make_linear(plan, p + "mlp.gate_proj");
     layer.up = make_linear(plan, p + "mlp.up_proj");
   }
   layer.down = make_linear(plan, p + "mlp.down_proj");
-  const auto& types = decoder.config.layer_types;
+  const auto& types = files.config.layer_types;
   const bool slides = types.empty() || types[static_cast<size_t>(index)] == "sliding_attention";
-  layer.window = slides ? decoder.config.sliding_window : 0;
+  layer.window = slides ? files.config.sliding_window : 0;
   return layer;
 }
-
-}  // namespace
 
 Decoder build_decoder(const ModelFiles& files, const Plan& plan) {
   Decoder d;
   d.config = files.config;
   d.traits = files.traits;
-  d.rope = std::make_unique<Rope>(rope_settings(files.config));
+  d.rope = make_rope(files.config);
   d.embedding = make_linear(plan, "model.embed_tokens");
-  for (int64_t i = 0; i < files.config.layers; ++i) d.layers.push_back(build_layer(d, plan, i));
+  for (int64_t i = 0; i < files.config.layers; ++i) d.layers.push_back(build_layer(files, plan, i));
   if (!files.config.tie_word_embeddings) d.head = make_linear(plan, "lm_head");
   return d;
 }

@@ -21,20 +21,28 @@ class Filler {
       if (linear) fill_linear(*linear);
     });
     d.final_norm = vector("model.norm.weight");
-    for (size_t i = 0; i < d.layers.size(); ++i) {
-      const std::string p = "model.layers." + std::to_string(i) + ".";
-      DecoderLayer& layer = d.layers[i];
-      layer.input_norm = vector(p + "input_layernorm.weight");
-      layer.post_norm = vector(p + "post_attention_layernorm.weight");
-      if (d.traits.qk_norm) {
-        layer.q_norm = vector(p + "self_attn.q_norm.weight");
-        layer.k_norm = vector(p + "self_attn.k_norm.weight");
-      }
-      if (plan_.kv_cache) layer.kv = kv_quantizer(p + "self_attn.");
-    }
+    for (size_t i = 0; i < d.layers.size(); ++i) fill_vectors(d.layers[i], static_cast<int64_t>(i));
+  }
+
+  void fill_layer(DecoderLayer& layer, int64_t index) {
+    layer.for_each_linear([&](std::unique_ptr<Linear>& linear) {
+      if (linear) fill_linear(*linear);
+    });
+    fill_vectors(layer, index);
   }
 
  private:
+  void fill_vectors(DecoderLayer& layer, int64_t index) {
+    const std::string p = "model.layers." + std::to_string(index) + ".";
+    layer.input_norm = vector(p + "input_layernorm.weight");
+    layer.post_norm = vector(p + "post_attention_layernorm.weight");
+    if (files_.traits.qk_norm) {
+      layer.q_norm = vector(p + "self_attn.q_norm.weight");
+      layer.k_norm = vector(p + "self_attn.k_norm.weight");
+    }
+    if (plan_.kv_cache) layer.kv = kv_quantizer(p + "self_attn.");
+  }
+
   void fill_linear(Linear& linear) {
     const std::string& name = linear.spec().name;
     const StoredWeight* stored = files_.find_stored(name);
@@ -73,21 +81,7 @@ class Filler {
     }
   }
 
-  std::vector<float> vector(const std::string& name) {
-    const TensorSpec* spec = files_.checkpoint.find(name);
-    CHECK(spec != nullptr);
-    std::vector<uint8_t> raw(spec->bytes());
-    files_.checkpoint.read(*spec, 0, raw.data(), raw.size());
-    std::vector<float> values(spec->elements());
-    widen_to_float(spec->dtype, raw.data(), values.data(), values.size());
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (!std::isfinite(values[i])) {
-        log_warn("{}: value {} is {}", name, i, values[i]);
-        break;
-      }
-    }
-    return values;
-  }
+  std::vector<float> vector(const std::string& name) { return read_vector(files_, name); }
 
   float scalar(const std::string& name) {
     const TensorSpec* spec = files_.checkpoint.find(name);
@@ -118,6 +112,27 @@ class Filler {
 };
 
 }  // namespace
+
+std::vector<float> read_vector(const ModelFiles& files, const std::string& name) {
+  const TensorSpec* spec = files.checkpoint.find(name);
+  CHECK(spec != nullptr);
+  std::vector<uint8_t> raw(spec->bytes());
+  files.checkpoint.read(*spec, 0, raw.data(), raw.size());
+  std::vector<float> values(spec->elements());
+  widen_to_float(spec->dtype, raw.data(), values.data(), values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i])) {
+      log_warn("{}: value {} is {}", name, i, values[i]);
+      break;
+    }
+  }
+  return values;
+}
+
+void fill_layer(DecoderLayer& layer, const ModelFiles& files, const Plan& plan, int64_t index,
+                ThreadPool& pool) {
+  Filler(files, plan, pool).fill_layer(layer, index);
+}
 
 void fill_decoder(Decoder& decoder, const ModelFiles& files, const Plan& plan, ThreadPool& pool) {
   Filler(files, plan, pool).fill(decoder);

@@ -23,9 +23,48 @@ std::string file_identity(const std::filesystem::path& path) {
   return fmt::format("{} {}.{:09}", st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
 }
 
+std::string targets_text(const std::vector<std::string>& targets, const std::vector<std::string>& ignore) {
+  return fmt::format("[{}] not [{}]", fmt::join(targets, " "), fmt::join(ignore, " "));
+}
+
+std::string mappings_text(const std::vector<SmoothMapping>& mappings,
+                          const std::vector<std::string>& ignore) {
+  std::string text = targets_text({}, ignore);
+  for (const SmoothMapping& m : mappings)
+    text += fmt::format(" {} <- [{}]", m.smooth, fmt::join(m.balance, " "));
+  return text;
+}
+
+struct StepText {
+  std::string operator()(const SmoothQuantStep& s) const {
+    return fmt::format("smoothquant {} {} {}", s.strength, static_cast<int>(s.algorithm),
+                       mappings_text(s.mappings, s.ignore));
+  }
+  std::string operator()(const AwqStep& s) const {
+    return fmt::format("awq {} {} {}", s.n_grid, static_cast<int>(s.duo_scaling),
+                       mappings_text(s.mappings, s.ignore));
+  }
+  std::string operator()(const RtnStep& s) const { return "rtn " + targets_text(s.targets, s.ignore); }
+  std::string operator()(const GptqStep& s) const {
+    return fmt::format("gptq {} {} {} {}", s.block_size, s.dampening_frac,
+                       s.actorder ? static_cast<int>(*s.actorder) : -1, targets_text(s.targets, s.ignore));
+  }
+  std::string operator()(const BestStep& s) const { return "best " + targets_text(s.targets, s.ignore); }
+};
+
+// Steps and tokens: all that the result depends on.
+std::string describe_calibration(const Calibration& c) {
+  std::string text = fmt::format("calibration {}\n{}\n", c.propagate_error, c.samples_text);
+  for (const CalibrationStep& step : c.steps) text += std::visit(StepText(), step) + "\n";
+  for (const std::vector<int32_t>& sample : c.samples)
+    text += fmt::format("{} {}\n", sample.size(), fmt::join(sample, " "));
+  return text;
+}
+
 }  // namespace
 
-std::string job_key(const ModelFiles& files, const Plan& plan, uint64_t max_shard_bytes) {
+std::string job_key(const ModelFiles& files, const Plan& plan, uint64_t max_shard_bytes,
+                    const Calibration* calibration) {
   std::string text = fmt::format("version {}\nshard {}\n", kVersion, max_shard_bytes);
   text += files.checkpoint.config().dump() + "\n";
   for (const Checkpoint::FileInfo& f : files.checkpoint.files())
@@ -36,6 +75,8 @@ std::string job_key(const ModelFiles& files, const Plan& plan, uint64_t max_shar
       text += args ? " " + to_json(*args).dump() : " -";
     text += "\n";
   }
+  if (plan.kv_cache) text += "key/value cache " + to_json(*plan.kv_cache).dump() + "\n";
+  if (calibration) text += describe_calibration(*calibration);
   return fmt::format("{:016x}", fingerprint(text));
 }
 

@@ -4,9 +4,12 @@
 #include <string>
 
 #include "model/model_files.h"
+#include "quantize/calibration_steps.h"
 
 namespace roundel {
 
-std::string job_key(const ModelFiles& files, const Plan& plan, uint64_t max_shard_bytes);
+// calibration: null when there is none.
+std::string job_key(const ModelFiles& files, const Plan& plan, uint64_t max_shard_bytes,
+                    const Calibration* calibration);
 
 }  // namespace roundel

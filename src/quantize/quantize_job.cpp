@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <memory>
+#include <optional>
 
 #include "base/log.h"
 #include "base/process.h"
@@ -12,6 +14,7 @@
 #include "checkpoint/tensor_writer.h"
 #include "codec/weight_stream.h"
 #include "kernels/list.h"
+#include "quantize/calibration/calibrator.h"
 #include "quantize/job_key.h"
 #include "quantize/side_files.h"
 
@@ -28,9 +31,11 @@ StoredWeight stored_weight(const PlanEntry& entry) {
   return {entry.module.name, entry.scheme, entry.module.rows, entry.module.cols, entry.module.dtype, false};
 }
 
-std::vector<Step> make_steps(const ModelFiles& files, const Plan& plan) {
+// Of a calibrated job: only the tensors that calibration does not write.
+std::vector<Step> make_steps(const ModelFiles& files, const Plan& plan, bool calibrated) {
   std::vector<Step> steps;
   for (const std::string& name : files.checkpoint.tensor_names()) {
+    if (calibrated && is_calibrated_tensor(files, plan, name)) continue;
     const bool weight = name.ends_with(".weight");
     const PlanEntry* entry = weight ? plan.find(name.substr(0, name.size() - 7)) : nullptr;
     steps.push_back({files.checkpoint.find(name), entry && entry->scheme.weights ? entry : nullptr});
@@ -38,7 +43,7 @@ std::vector<Step> make_steps(const ModelFiles& files, const Plan& plan) {
   return steps;
 }
 
-// How many steps the interrupted run had finished.
+// How many steps the interrupted run had finished; those of calibration come after the others, one a layer.
 size_t finished_steps(const OutputFolder& out, size_t steps) {
   const std::string text = out.progress();
   if (text.empty()) return 0;
@@ -55,27 +60,40 @@ size_t finished_steps(const OutputFolder& out, size_t steps) {
 class Job {
  public:
   Job(const ModelFiles& files, const Plan& plan, const QuantizeOptions& options, ThreadPool& pool)
-      : files_(files), plan_(plan), options_(options), pool_(pool), steps_(make_steps(files, plan)) {}
+      : files_(files),
+        plan_(plan),
+        options_(options),
+        pool_(pool),
+        steps_(make_steps(files, plan, options.calibration != nullptr)) {}
 
   QuantizeReport run(const std::filesystem::path& destination) {
     const double start = seconds_now();
+    if (!options_.calibration && needs_calibration(plan_))
+      fail(ErrorCode::kInvalid,
+           "static activation scales are measured on calibration samples, and there are none; give some text "
+           "with --calib");
+    std::unique_ptr<Calibrator> calibrator;
+    if (options_.calibration)
+      calibrator = std::make_unique<Calibrator>(files_, plan_, *options_.calibration, pool_);
     std::vector<TensorSpec> specs = output_tensors(files_, plan_);
     report_.output_bytes = TensorWriter::total_bytes(specs);
     report_.input_bytes = files_.checkpoint.total_tensor_bytes();
-    OutputFolder out =
-        OutputFolder::create(destination, {.source = files_.checkpoint.folder(),
-                                           .bytes_needed = report_.output_bytes,
-                                           .force = options_.force,
-                                           .resume = options_.resume,
-                                           .job_key = job_key(files_, plan_, options_.max_shard_bytes)});
-    const size_t first = out.resumed() ? finished_steps(out, steps_.size()) : 0;
+    OutputFolder out = OutputFolder::create(
+        destination, {.source = files_.checkpoint.folder(),
+                      .bytes_needed = report_.output_bytes,
+                      .force = options_.force,
+                      .resume = options_.resume,
+                      .job_key = job_key(files_, plan_, options_.max_shard_bytes, options_.calibration)});
+    const size_t layers = calibrator ? static_cast<size_t>(files_.config.layers) : 0;
+    const size_t first = out.resumed() ? finished_steps(out, steps_.size() + layers) : 0;
     report_.resumed = out.resumed();
     try {
       TensorWriter writer(out.work(), std::move(specs),
                           {.max_shard_bytes = options_.max_shard_bytes, .keep_existing = first > 0});
-      write_all(writer, out, first);
+      write_all(writer, out, std::min(first, steps_.size()));
+      if (calibrator) calibrate(*calibrator, writer, out, std::max(first, steps_.size()) - steps_.size());
       writer.finish();
-      write_side_files(files_, plan_, out.work());
+      write_side_files(files_, plan_, out.work(), options_.calibration);
       out.commit();
     } catch (const Error& e) {
       if (e.code() == ErrorCode::kInterrupted && options_.resume) out.keep_for_resume();
@@ -104,6 +122,29 @@ class Job {
         saved = seconds_now();
       }
     }
+  }
+
+  void calibrate(Calibrator& calibrator, TensorWriter& writer, OutputFolder& out, size_t first_layer) {
+    // The finished layers as the engine sees them: what they put out is computed anew.
+    std::unique_ptr<ModelFiles> finished;
+    if (first_layer > 0) {
+      write_side_files(files_, plan_, out.work(), options_.calibration);
+      finished = std::make_unique<ModelFiles>(open_model(out.work()));
+    }
+    const auto write = [&](const std::string& tensor, uint64_t offset, const void* data, size_t bytes) {
+      writer.write(tensor, offset, data, bytes);
+    };
+    const auto layer_done = [&](int64_t layers) {
+      writer.flush();
+      out.save_progress(std::to_string(steps_.size() + static_cast<size_t>(layers)));
+    };
+    calibrator.run(static_cast<int64_t>(first_layer), finished.get(), {write, layer_done});
+    report_.calibrated = calibrator.take_report();
+    std::map<std::string, double> errors;
+    for (const CalibratedModule& m : report_.calibrated) errors[m.module] = m.relative_error;
+    for (const PlanEntry& e : plan_.entries)
+      if (e.scheme.weights && is_calibrated_tensor(files_, plan_, weight_name(e.module.name)))
+        note(e, errors.contains(e.module.name) ? errors[e.module.name] : -1);
   }
 
   void write_step(const Step& step, TensorWriter& writer) {
@@ -172,7 +213,8 @@ class Job {
     }
     report_.bits_per_weight = weights > 0 ? stored / weights : 0;
     double elements = 0;
-    for (const Step& s : steps_) elements += static_cast<double>(s.source->elements());
+    for (const std::string& name : files_.checkpoint.tensor_names())
+      elements += static_cast<double>(files_.checkpoint.find(name)->elements());
     report_.model_bits_per_weight = 8.0 * static_cast<double>(report_.output_bytes) / elements;
   }
 
@@ -187,9 +229,17 @@ class Job {
 
 }  // namespace
 
+bool needs_calibration(const Plan& plan) {
+  const auto is_static = [](const PlanEntry& e) {
+    return e.scheme.weights && e.scheme.input && e.scheme.input->dynamic == DynamicMode::kStatic;
+  };
+  const bool keys = plan.kv_cache && plan.kv_cache->dynamic == DynamicMode::kStatic;
+  return keys || std::any_of(plan.entries.begin(), plan.entries.end(), is_static);
+}
+
 std::vector<TensorSpec> output_tensors(const ModelFiles& files, const Plan& plan) {
   std::vector<TensorSpec> specs;
-  for (const Step& step : make_steps(files, plan)) {
+  for (const Step& step : make_steps(files, plan, false)) {
     if (!step.quantize) {
       specs.push_back(*step.source);
       continue;
@@ -197,7 +247,10 @@ std::vector<TensorSpec> output_tensors(const ModelFiles& files, const Plan& plan
     for (TensorSpec& spec : find_format(step.quantize->scheme.format, step.quantize->module.name)
                                 .layout(stored_weight(*step.quantize)))
       specs.push_back(std::move(spec));
+    for (TensorSpec& spec : activation_tensors(*step.quantize)) specs.push_back(std::move(spec));
   }
+  for (int64_t i = 0; i < files.config.layers; ++i)
+    for (TensorSpec& spec : key_value_tensors(files, plan, i)) specs.push_back(std::move(spec));
   return specs;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/model_files.h"
+#include "quantize/calibration_steps.h"
 
 namespace roundel {
 
@@ -21,6 +22,7 @@ struct QuantizeOptions {
   bool allow_not_finite = false;  // NaN and infinities in weights are a warning instead of an error
   bool measure_error = false;     // relative error of every module
   uint64_t max_shard_bytes = 5ull << 30;
+  const Calibration* calibration = nullptr;  // null: every module is rounded to nearest, nothing is measured
 };
 
 struct QuantizedModule {
@@ -37,12 +39,17 @@ struct QuantizeReport {
   double model_bits_per_weight = 0;  // of everything
   double seconds = 0;
   bool resumed = false;
+  std::vector<CalibratedModule> calibrated;  // in the order they were done; empty without calibration
 };
 
+// Throws Error(kInvalid) when the plan needs calibration and none is given.
 // The destination is absent or complete at any time. Error(kInterrupted) leaves what --resume needs.
 QuantizeReport quantize_to_disk(const ModelFiles& files, const Plan& plan,
                                 const std::filesystem::path& destination, const QuantizeOptions& options,
                                 ThreadPool& pool);
+
+// Whether the plan itself needs calibration samples: static activations, key/value scales.
+bool needs_calibration(const Plan& plan);
 
 // The tensors that the quantized checkpoint will hold, in file order.
 std::vector<TensorSpec> output_tensors(const ModelFiles& files, const Plan& plan);

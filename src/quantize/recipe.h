@@ -1,32 +1,41 @@
-// llm-compressor recipes (YAML, JSON, or Markdown with YAML front matter): read into a request for a plan.
+// llm-compressor recipes (YAML, JSON, or Markdown with YAML front matter): read into modifiers in the order in which they
+// work, and written beside the weights.
 //
 //   Recipe recipe = read_recipe("recipe.yaml");
-//   PlanResult plan = plan_model(files, recipe.request);
+//   RecipePlan plan = plan_recipe(files, recipe);       // quantize/recipe_plan.h
 #pragma once
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "quantize/recipe_modifiers.h"
 #include "scheme/plan_text.h"
 
 namespace roundel {
 
 struct Recipe {
-  PlanRequest request;  // groups, ignore; origin kRecipe
-  std::string text;     // as read
+  std::string name;                 // of the file, or of the flags, for messages
+  std::vector<Modifier> modifiers;  // at least one that quantizes; those that smooth come before it
 };
 
-// Understands QuantizationModifier (docs/format.md, 9): scheme, config_groups, targets, ignore, observers that RTN does not
-// need. Other modifiers are refused by name; unknown keys with the nearest known one and the line. Size, depth, aliases and
-// duplicate keys are limited (reliability C7). `name` is the file for messages.
+// Stages (`<name>_stage`) and groups (`<name>_modifiers`) are read in the order of the file. Unknown modifiers and keys are
+// refused with the line and the nearest known name, and so are modifiers that contradict each other. Size, depth, aliases
+// and duplicate keys are limited. The two kinds of Python tags that llm-compressor writes into its own recipes (tuples and
+// the names of enumerations) are read as the values they hold. `name` is the file for messages. docs/format.md, 9.
 Recipe read_recipe(const std::filesystem::path& path);
 Recipe parse_recipe(std::string_view text, const std::string& name);
+// The order of modifiers: smoothing before quantizing, AWQ and SmoothQuant not alone, schemes for everything that
+// quantizes. Throws Error(kInvalid). parse_recipe() calls it.
+void check_modifiers(const Recipe& recipe);
 
-// What flags or options say: the recipe when there is one (a path), else the text. Error(kUsage) when both say what to do.
+// What options say where nothing is calibrated: the recipe when there is one (a path), else the text. Error(kUsage) when both
+// say what to do; Error(kUnsupported) for a recipe that needs calibration data.
 PlanRequest plan_request(const PlanText& text, const std::filesystem::path& recipe,
                          const PlanTextNames& names = {});
 
-// A recipe that says what was done, written beside the weights: every group with its numbers spelled out.
-std::string write_recipe(const Plan& plan);
+// A recipe that says what was done: every group with its numbers spelled out, the steps with their parameters, and the
+// calibration data under `args`. Reading it again gives the same plan and steps. `calibration` may be null.
+std::string write_recipe(const Plan& plan, const Calibration* calibration = nullptr);
 
 }  // namespace roundel

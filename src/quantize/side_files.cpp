@@ -31,12 +31,13 @@ bool is_side_file(const std::string& name) {
   return false;
 }
 
-void write_side_files(const ModelFiles& files, const Plan& plan, const std::filesystem::path& folder) {
+void write_side_files(const ModelFiles& files, const Plan& plan, const std::filesystem::path& folder,
+                      const Calibration* calibration) {
   Json config = files.checkpoint.config();
   config.erase("compression_config");
   config["quantization_config"] = write_quant_config(plan);
   write_text_file(folder / "config.json", dump_json(config));
-  write_text_file(folder / "recipe.yaml", write_recipe(plan));
+  write_text_file(folder / "recipe.yaml", write_recipe(plan, calibration));
 
   std::vector<std::string> names;
   for (const auto& item : std::filesystem::directory_iterator(files.checkpoint.folder())) {

@@ -77,9 +77,15 @@ class TreeBuilder : public YAML::EventHandler {
     YamlNode node;
     YAML::anchor_t anchor = 0;
     bool has_key = false;
+    bool enumeration = false;
     YamlNode key;
   };
 
+  // PyYAML's way to write a tuple, and a value of an enumeration as a list of one: llm-compressor's own recipes hold them.
+  static bool is_tuple(const std::string& tag) { return tag == "tag:yaml.org,2002:python/tuple"; }
+  static bool is_enumeration(const std::string& tag) {
+    return tag.starts_with("tag:yaml.org,2002:python/object/apply:compressed_tensors.quantization.");
+  }
   void check_tag(const YAML::Mark& mark, const std::string& tag) {
     if (tag.empty() || tag == "?" || tag == "!" || tag.starts_with("tag:yaml.org,2002:")) {
       if (!tag.starts_with("tag:yaml.org,2002:python")) return;
@@ -87,7 +93,8 @@ class TreeBuilder : public YAML::EventHandler {
     fail(ErrorCode::kUnsupported, "{}: line {}: the tag \"{}\" is not plain YAML", name_, mark.line + 1, tag);
   }
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YamlNode::Kind kind) {
-    check_tag(mark, tag);
+    const bool enumeration = kind == YamlNode::Kind::kSequence && is_enumeration(tag);
+    if (!enumeration && !(kind == YamlNode::Kind::kSequence && is_tuple(tag))) check_tag(mark, tag);
     if (static_cast<int>(stack_.size()) >= limits_.max_depth)
       fail(ErrorCode::kLimit, "{}: line {}: nested deeper than {} levels", name_, mark.line + 1,
            limits_.max_depth);
@@ -95,11 +102,18 @@ class TreeBuilder : public YAML::EventHandler {
     o.node.kind = kind;
     o.node.line = mark.line + 1;
     o.anchor = anchor;
+    o.enumeration = enumeration;
     stack_.push_back(std::move(o));
   }
   void close() {
     Open done = std::move(stack_.back());
     stack_.pop_back();
+    if (done.enumeration) {
+      if (done.node.items.size() != 1 || done.node.items[0].kind != YamlNode::Kind::kScalar)
+        fail(ErrorCode::kInvalid, "{}: line {}: a tagged value must be a list of one word", name_,
+             done.node.line);
+      done.node = YamlNode(done.node.items[0]);
+    }
     add(std::move(done.node), done.anchor);
   }
   void add(YamlNode node, YAML::anchor_t anchor) {

@@ -149,7 +149,7 @@ PlanResult make_plan(const std::vector<ModuleInfo>& modules, const PlanRequest& 
   report_unmatched(modules, request, targets, ignore, &result);
   check_modules(request, &result);
   check_divisibility(request, &result);
-  check_fused(&result);
+  if (!request.partial) check_fused(&result);
   return result;
 }
 

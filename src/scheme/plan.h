@@ -48,6 +48,7 @@ struct PlanRequest {
   OnIndivisible on_indivisible = OnIndivisible::kError;
   std::string where = "command line";  // for messages
   std::optional<QuantArgs> kv_cache;   // handed on to the plan
+  bool partial = false;                // to be merged with others: fused modules may still disagree
 };
 
 struct PlanEntry {
@@ -77,6 +78,10 @@ struct PlanResult {
 // class "Embedding", never "Module", and take weight-only schemes. All findings are collected in the result;
 // Error(kLimit) is thrown when a pattern takes too many steps.
 PlanResult make_plan(const std::vector<ModuleInfo>& modules, const PlanRequest& request);
+
+// One plan of several for the same modules (of partial requests). A module that two of them quantize is a problem that
+// names both by `names`, and so are two different kv_cache.
+PlanResult merge_plans(const std::vector<PlanResult>& plans, const std::vector<std::string>& names);
 
 // describe(scheme), or the dtype of a module that stays dense: "BF16".
 std::string describe(const PlanEntry& entry);

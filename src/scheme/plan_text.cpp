@@ -7,13 +7,13 @@
 namespace roundel {
 namespace {
 
-Scheme scheme_for(const std::string& text, int64_t group_size, const std::string& where, bool* grouped) {
+Scheme scheme_for(const std::string& text, int64_t group_size, bool can_calibrate, const std::string& where,
+                  bool* grouped) {
   SchemeText parsed = parse_scheme_text(text, where);
-  if (parsed.needs_calibration)
+  if (parsed.needs_calibration && !can_calibrate)
     fail(ErrorCode::kUnsupported,
-         "{}: {} has static activation scales, which need calibration data; that is not supported yet. "
-         "FP8_DYNAMIC "
-         "and W8A8 need none",
+         "{}: {} has static activation scales, which are measured by `roundel quantize --calib FILE` and not "
+         "while a model is loaded; FP8_DYNAMIC and W8A8 need none",
          where, text);
   auto& w = parsed.scheme.weights;
   if (w && w->strategy == Strategy::kGroup) {
@@ -38,7 +38,7 @@ OnIndivisible parse_on_indivisible(const std::string& text) {
        did_you_mean(text, {"error", "skip", "pad", "channel"}));
 }
 
-PlanRequest parse_plan_text(const PlanText& text, const PlanTextNames& names) {
+PlanRequest parse_plan_text(const PlanText& text, const PlanTextNames& names, bool can_calibrate) {
   constexpr int64_t kLargestGroup = 1 << 20;
   if (text.group_size < -1 || text.group_size > kLargestGroup)
     fail(ErrorCode::kInvalid, "{} is {}, expected -1 to {}", names.group_size, text.group_size,
@@ -47,16 +47,17 @@ PlanRequest parse_plan_text(const PlanText& text, const PlanTextNames& names) {
   bool grouped = false;
   if (!text.scheme.empty())
     request.groups.push_back(
-        {"", {"Linear"}, scheme_for(text.scheme, text.group_size, names.scheme, &grouped)});
+        {"", {"Linear"}, scheme_for(text.scheme, text.group_size, can_calibrate, names.scheme, &grouped)});
   for (const std::string& rule : text.rules) {
     const size_t equals = rule.rfind('=');  // a pattern may hold one itself
     if (equals == std::string::npos || equals == 0 || equals + 1 == rule.size())
       fail(ErrorCode::kUsage, "{} \"{}\": expected TARGET=SCHEME, such as 're:.*down_proj=W8A16'", names.rule,
            rule);
     const std::string where = names.rule + " " + rule.substr(0, equals);
-    request.groups.push_back({"",
-                              {rule.substr(0, equals)},
-                              scheme_for(rule.substr(equals + 1), text.group_size, where, &grouped)});
+    request.groups.push_back(
+        {"",
+         {rule.substr(0, equals)},
+         scheme_for(rule.substr(equals + 1), text.group_size, can_calibrate, where, &grouped)});
   }
   if (request.groups.empty())
     fail(ErrorCode::kUsage, "say what to do: {} NAME, or {} TARGET=SCHEME", names.scheme, names.rule);

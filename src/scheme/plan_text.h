@@ -27,8 +27,10 @@ struct PlanTextNames {
 };
 
 // Throws Error(kUsage) when nothing says what to do, a rule is not TARGET=SCHEME, or no scheme has use for the group size;
-// Error(kInvalid) for words and numbers that mean nothing; Error(kUnsupported) for schemes that need calibration data.
-PlanRequest parse_plan_text(const PlanText& text, const PlanTextNames& names = {});
+// Error(kInvalid) for words and numbers that mean nothing; Error(kUnsupported) for schemes that need calibration data where
+// there is none.
+PlanRequest parse_plan_text(const PlanText& text, const PlanTextNames& names = {},
+                            bool can_calibrate = false);
 OnIndivisible parse_on_indivisible(const std::string& text);
 
 }  // namespace roundel

@@ -55,12 +55,18 @@ void apply_suffix(std::string_view suffix, SchemeText& out, const std::string& w
     out.needs_calibration = false;
   } else if ((suffix == "act-sym" || suffix == "act-asym") && out.scheme.input) {
     out.scheme.input->symmetric = suffix == "act-sym";
+  } else if (suffix == "act-static" && out.scheme.input) {
+    QuantArgs& input = *out.scheme.input;
+    set_strategy(input, Strategy::kTensor, 0, 0, 0);
+    input.dynamic = DynamicMode::kStatic;
+    out.needs_calibration = true;
   } else {
     fail(ErrorCode::kInvalid,
          "{}: unknown suffix \"{}\"; known are gN, channel, tensor, RxC, sym, asym, act-sym, act-asym, "
-         "weights-only{}",
+         "act-static, weights-only{}",
          where, suffix,
-         did_you_mean(suffix, {"channel", "tensor", "sym", "asym", "act-sym", "act-asym", "weights-only"}));
+         did_you_mean(suffix, {"channel", "tensor", "sym", "asym", "act-sym", "act-asym", "act-static",
+                               "weights-only"}));
   }
 }
 

@@ -3,9 +3,11 @@
 //   parse_scheme_text("W4A16", where)              as compressed-tensors defines it
 //   parse_scheme_text("W4A16:g64:asym", where)     groups of 64, with zero points
 //   parse_scheme_text("W8A8:tensor", where)        one scale for the weight
+//   parse_scheme_text("W8A8:tensor:act-static", where)   and one, measured before, for the activations
 //   parse_scheme_text("FP8_BLOCK:64x64", where)    blocks of another shape
 //   parse_scheme_text("none", where)               stays as it is
-// Suffixes: gN, channel, tensor, RxC (blocks), sym, asym (weights), act-sym, act-asym (int8 activations), weights-only.
+// Suffixes: gN, channel, tensor, RxC (blocks), sym, asym (weights), act-sym, act-asym (int8 activations), act-static (one
+// scale for the activations, from calibration), weights-only.
 #pragma once
 #include <optional>
 #include <string>

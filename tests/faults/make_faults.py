@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 from faultkit import *                                                     # noqa: E402,F403
 from faultkit import Registry, toy, layout, frame, dumps, shard_name       # noqa: E402
+import calibration_faults                                                  # noqa: E402
 
 R = Registry()
 add = R.add
@@ -640,6 +641,9 @@ add("ok-g-odd-path", "G", "path with a space and non-ASCII letters", "Users have
     ["inspect", "{case}/m\u00f6del \u6a21 x/model"], odd_path, exit="ok")
 add("g-empty-prompt", "G", "empty prompt", "Works (begin token only) or is refused; both by a rule.",
     generate(prompt=""), base, exit=[0, 1, 2], seconds=5, rss=1024)
+
+# ---- K: calibration -----------------------------------------------------------------------------------------------
+calibration_faults.add_cases(add)
 
 if __name__ == "__main__":
     sys.exit(R.main())

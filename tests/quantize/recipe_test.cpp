@@ -17,7 +17,7 @@ std::string modifier(const std::string& lines) {
 }
 
 PlanRequest request_of(const std::string& text, const std::string& name = "recipe.yaml") {
-  return parse_recipe(text, name).request;
+  return parse_recipe(text, name).modifiers.front().request.value();
 }
 
 void refuses(const std::string& text, const std::vector<std::string>& words,

@@ -1,0 +1,131 @@
+#include "model/layer_ops.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/thread_pool.h"
+
+namespace roundel {
+
+Activations::Activations(int64_t row_count, int64_t col_count) {
+  reshape(row_count, col_count);
+}
+
+void Activations::reshape(int64_t row_count, int64_t col_count) {
+  rows = row_count;
+  cols = col_count;
+  ld = round_up(cols, kColumnUnit);
+  const size_t bytes = static_cast<size_t>(rows * ld) * 4;
+  if (data.size() < bytes) data = Buffer(bytes);
+  if (ld == cols) return;
+  for (int64_t t = 0; t < rows; ++t) std::memset(row(t) + cols, 0, static_cast<size_t>(ld - cols) * 4);
+}
+
+LayerOps::LayerOps(const ModelConfig& config, ThreadPool& pool)
+    : c_(config), pool_(pool), ops_(vector_ops()) {}
+
+template <class F>
+void LayerOps::each_token(int64_t tokens, F&& f) const {
+  pool_.parallel_for(tokens, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) f(t);
+  });
+}
+
+void LayerOps::normalize(const Activations& x, const std::vector<float>& gain, Activations& out) const {
+  const auto eps = static_cast<float>(c_.rms_norm_eps);
+  each_token(x.rows,
+             [&](int64_t t) { ops_.rms_norm(x.row(t), gain.data(), c_.hidden_size, eps, out.row(t)); });
+}
+
+void LayerOps::add(Activations& x, const Activations& delta) const {
+  each_token(x.rows, [&](int64_t t) { ops_.add(x.row(t), delta.row(t), c_.hidden_size); });
+}
+
+void LayerOps::qkv(const DecoderLayer& layer, const Activations& normed, Activations& out) const {
+  LinearInput input = normed.input();
+  float* y = out.data.as<float>();
+  if (layer.qkv) {
+    layer.qkv->forward(input, y, out.ld, pool_);
+    return;
+  }
+  layer.q->forward(input, y, out.ld, pool_);
+  layer.k->forward(input, y + q_cols(), out.ld, pool_);
+  layer.v->forward(input, y + q_cols() + kv_cols(), out.ld, pool_);
+}
+
+void LayerOps::rotate_and_store(const DecoderLayer& layer, const TokenSpan& span, KvCache& cache,
+                                int64_t index, Activations& qkv) const {
+  const int64_t d = c_.head_dim, start = cache.length(span.slot), stride = cache.stride(span.slot);
+  const RopeAngles& angles = *span.angles;
+  const auto eps = static_cast<float>(c_.rms_norm_eps);
+  float* keys = cache.keys(span.slot, index);
+  float* values = cache.values(span.slot, index);
+  each_token(span.tokens, [&](int64_t t) {
+    float* row = qkv.row(span.first + t);
+    const float* cos = angles.cos.data() + t * angles.half;
+    const float* sin = angles.sin.data() + t * angles.half;
+    for (int64_t h = 0; h < c_.heads + c_.kv_heads; ++h) {
+      float* head = row + h * d;
+      const std::vector<float>& norm = h < c_.heads ? layer.q_norm : layer.k_norm;
+      if (!norm.empty()) ops_.rms_norm(head, norm.data(), d, eps, head);
+      ops_.rope(head, cos, sin, angles.half);
+    }
+    for (int64_t h = 0; h < c_.kv_heads; ++h) {
+      const int64_t to = h * stride + (start + t) * d;
+      store(layer.kv, layer.kv.key_scale, row + q_cols() + h * d, keys + to);
+      store(layer.kv, layer.kv.value_scale, row + q_cols() + kv_cols() + h * d, values + to);
+    }
+  });
+}
+
+void LayerOps::store(const KvQuantizer& kv, float scale, const float* from, float* to) const {
+  if (scale <= 0) {
+    std::memcpy(to, from, static_cast<size_t>(c_.head_dim) * 4);
+  } else if (kv.is_float) {
+    ops_.fake_quantize_e4m3(from, c_.head_dim, scale, to);
+  } else {
+    ops_.fake_quantize_int(from, c_.head_dim, kv.bits, scale, to);
+  }
+}
+
+void LayerOps::attend(const DecoderLayer& layer, const TokenSpan& span, KvCache& cache, int64_t index,
+                      const Activations& qkv, Activations& attended) const {
+  AttentionArgs a;
+  a.tokens = span.tokens;
+  a.start = cache.length(span.slot);
+  a.heads = c_.heads;
+  a.kv_heads = c_.kv_heads;
+  a.head_dim = c_.head_dim;
+  a.scale = 1.0f / std::sqrt(static_cast<float>(c_.head_dim));
+  a.window = layer.window;
+  a.q = qkv.row(span.first);
+  a.ldq = qkv.ld;
+  a.k = cache.keys(span.slot, index);
+  a.v = cache.values(span.slot, index);
+  a.kv_stride = cache.stride(span.slot);
+  a.out = attended.row(span.first);
+  a.ldo = attended.ld;
+  attention_kernel().run(a, pool_);
+}
+
+void LayerOps::gate_up(const DecoderLayer& layer, const Activations& normed, Activations& out) const {
+  LinearInput input = normed.input();
+  float* y = out.data.as<float>();
+  if (layer.gate_up) {
+    layer.gate_up->forward(input, y, out.ld, pool_);
+    return;
+  }
+  layer.gate->forward(input, y, out.ld, pool_);
+  layer.up->forward(input, y + c_.intermediate_size, out.ld, pool_);
+}
+
+void LayerOps::activate(const Activations& gate_up, Activations& out) const {
+  const int64_t inter = c_.intermediate_size;
+  const bool silu = c_.activation == "silu";
+  each_token(gate_up.rows, [&](int64_t t) {
+    const float* row = gate_up.row(t);
+    (silu ? ops_.silu_mul : ops_.gelu_mul)(row, row + inter, inter, out.row(t));
+  });
+}
+
+}  // namespace roundel

@@ -1,0 +1,77 @@
+#include "quantize/calibration/matrix.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/thread_pool.h"
+
+namespace roundel {
+
+Matrix::Matrix(int64_t row_count, int64_t col_count)
+    : rows(row_count),
+      cols(col_count),
+      ld(round_up(col_count, kColumnUnit)),
+      data(static_cast<size_t>(rows * ld) * sizeof(float), true) {}
+
+Matrix Matrix::copy() const {
+  Matrix m;
+  m.rows = rows;
+  m.cols = cols;
+  m.ld = ld;
+  m.data = Buffer(data.size());
+  if (!data.empty()) std::memcpy(m.data.data(), data.data(), data.size());
+  return m;
+}
+
+PackedMatrix::PackedMatrix(const float* rows, int64_t n, int64_t k, int64_t ld, ThreadPool& pool) {
+  problem_.n = n;
+  problem_.k = k;
+  problem_.code = CodeType::kF32;
+  problem_.bits = 32;
+  problem_.group = k;
+  problem_.scale_type = ScaleType::kF32;
+  kernel_ = &choose_linear(problem_);
+  packed_ = Buffer(kernel_->packed_bytes(problem_));
+  pool.parallel_for(n, kRowUnit, [&](int64_t begin, int64_t end) {
+    std::vector<float> dense(static_cast<size_t>(kRowUnit * k));
+    for (int64_t r = begin; r < end; r += kRowUnit) {
+      const int64_t count = std::min(kRowUnit, end - r);
+      for (int64_t i = 0; i < count; ++i)
+        std::memcpy(dense.data() + i * k, rows + (r + i) * ld, static_cast<size_t>(k) * sizeof(float));
+      kernel_->pack(problem_, WeightRows{r, count, dense.data(), nullptr, nullptr}, packed_.data());
+    }
+  });
+}
+
+void PackedMatrix::multiply(const float* x, int64_t m, int64_t ldx, float* y, int64_t ldy,
+                            ThreadPool& pool) const {
+  LinearArgs args;
+  args.m = m;
+  args.ldx = ldx;
+  args.x = x;
+  args.y = y;
+  args.ldy = ldy;
+  kernel_->run(problem_, packed_.data(), args, pool);
+}
+
+double quadratic_form(const Matrix& d, const PackedMatrix& h, ThreadPool& pool) {
+  constexpr int64_t kRows = 512;
+  const VectorOps& ops = vector_ops();
+  Matrix product(std::min(d.rows, kRows), d.cols);
+  std::vector<double> sums(static_cast<size_t>(d.rows));
+  for (int64_t row0 = 0; row0 < d.rows; row0 += kRows) {
+    const int64_t n = std::min(kRows, d.rows - row0);
+    h.multiply(d.row(row0), n, d.ld, product.row(0), product.ld, pool);
+    pool.parallel_for(n, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r)
+        sums[static_cast<size_t>(row0 + r)] =
+            static_cast<double>(ops.dot(product.row(r), d.row(row0 + r), d.cols));
+    });
+  }
+  double total = 0;
+  for (const double s : sums) total += s;
+  return total;
+}
+
+}  // namespace roundel
