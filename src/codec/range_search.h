@@ -1,5 +1,5 @@
 // The weight observer "memoryless_mse" of llm-compressor: a range is shrunk step by step to where the error of its codes is
-// least (spec 10.1: sum |w - dequantized|^norm; maxshrink 0.20, grid 100, norm 2.4). The original stops when no scale of the
+// least (sum |w - dequantized|^norm; maxshrink 0.20, grid 100, norm 2.4). The original stops when no scale of the
 // whole weight has become better for `patience` steps; here every step is tried.
 //
 //   RangeSearch search(args, DType::kBF16);

@@ -29,8 +29,8 @@ Recipe parse_recipe(std::string_view text, const std::string& name);
 // quantizes. Throws Error(kInvalid). parse_recipe() calls it.
 void check_modifiers(const Recipe& recipe);
 
-// What options say where nothing is calibrated: the recipe when there is one (a path), else the text. Error(kUsage) when both
-// say what to do; Error(kUnsupported) for a recipe that needs calibration data.
+// What options say where nothing is calibrated: the recipe when there is one (a path), else the text. Error(kUsage) when
+// both say what to do; Error(kUnsupported) for a recipe that needs calibration data.
 PlanRequest plan_request(const PlanText& text, const std::filesystem::path& recipe,
                          const PlanTextNames& names = {});
 

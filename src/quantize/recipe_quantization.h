@@ -1,5 +1,5 @@
 // The keys that every modifier of llm-compressor which quantizes shares: scheme or config_groups, targets, ignore,
-// observers, kv_cache_scheme, bypass_divisibility_checks (spec section 9).
+// observers, kv_cache_scheme, bypass_divisibility_checks (docs/format.md, 9).
 #pragma once
 #include <optional>
 #include <string>
