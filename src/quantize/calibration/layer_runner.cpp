@@ -67,7 +67,7 @@ LayerRunner::LayerRunner(const ModelFiles& files, const std::vector<std::vector<
 const RopeAngles& LayerRunner::angles(int64_t tokens) {
   const auto it = angles_.find(tokens);
   if (it != angles_.end()) return it->second;
-  return angles_.emplace(tokens, rope_->angles(0, tokens)).first->second;
+  return angles_.emplace(tokens, rope_->angles(0, tokens, tokens)).first->second;
 }
 
 void LayerRunner::begin(const DecoderLayer& layer, SampleState& s) {
