@@ -123,6 +123,10 @@ void TensorWriter::finish() {
   flush();
   impl_->cache.close_all();
   impl_->finished = true;
+  write_index();
+}
+
+void TensorWriter::write_index() const {
   if (impl_->shards.size() == 1) return;
   std::vector<std::pair<std::string, std::vector<std::string>>> map;
   uint64_t total = 0;

@@ -33,8 +33,9 @@ class TensorWriter {
   // Bytes [offset, offset + bytes) of the tensor's row-major data. Thread-safe. The disk starts working at once, so that
   // flush() has little left to do.
   void write(std::string_view name, uint64_t offset, const void* data, size_t bytes);
-  void flush();   // everything written so far is on disk when this returns; from one thread
-  void finish();  // flush, close, write model.safetensors.index.json when there are several shards
+  void flush();              // everything written so far is on disk when this returns; from one thread
+  void finish();             // flush, close, write model.safetensors.index.json when there are several shards
+  void write_index() const;  // the index alone, for who wants to read what is there already
   std::vector<std::string> file_names() const;  // of the shards
   static uint64_t total_bytes(const std::vector<TensorSpec>& specs);
 

@@ -129,7 +129,8 @@ class Job {
     std::unique_ptr<ModelFiles> finished;
     if (first_layer > 0) {
       write_side_files(files_, plan_, out.work(), options_.calibration);
-      finished = std::make_unique<ModelFiles>(open_model(out.work()));
+      writer.write_index();
+      finished = std::make_unique<ModelFiles>(open_finished(out.work(), static_cast<int64_t>(first_layer)));
     }
     const auto write = [&](const std::string& tensor, uint64_t offset, const void* data, size_t bytes) {
       writer.write(tensor, offset, data, bytes);
@@ -145,6 +146,32 @@ class Job {
     for (const PlanEntry& e : plan_.entries)
       if (e.scheme.weights && is_calibrated_tensor(files_, plan_, weight_name(e.module.name)))
         note(e, errors.contains(e.module.name) ? errors[e.module.name] : -1);
+  }
+
+  // The output so far, of which only the first layers are whole.
+  ModelFiles open_finished(const std::filesystem::path& folder, int64_t layers) const {
+    ModelFiles out{Checkpoint::open(folder),
+                   files_.config,
+                   files_.architecture,
+                   files_.traits,
+                   files_.layout,
+                   {},
+                   {},
+                   plan_,
+                   {}};
+    Problems problems;
+    for (int64_t i = 0; i < layers; ++i) {
+      const std::string prefix = "model.layers." + std::to_string(i) + ".";
+      for (const PlanEntry& e : plan_.entries) {
+        if (!e.scheme.weights || !e.module.name.starts_with(prefix)) continue;
+        StoredWeight stored = stored_weight(e);
+        find_format(e.scheme.format, e.module.name)
+            .open(&stored, out.checkpoint, kCompatibleVersion, &problems);
+        out.stored_weights.push_back(stored);
+      }
+    }
+    problems.throw_if_any(folder.string() + ": the interrupted run cannot be taken up");
+    return out;
   }
 
   void write_step(const Step& step, TensorWriter& writer) {

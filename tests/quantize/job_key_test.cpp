@@ -20,7 +20,7 @@ class JobKey : public testing::Test {
     PlanRequest request;
     request.groups.push_back({"", {"Linear"}, parse_scheme_text(scheme, "test").scheme});
     request.ignore = {ignore};
-    return job_key(files, plan_model(files, request).plan, shard);
+    return job_key(files, plan_model(files, request).plan, shard, nullptr);
   }
   TempFolder temp_;
 };

@@ -198,7 +198,7 @@ TEST(QuantizeJob, ResumeDoesTheRestAndOnlyTheRest) {
   TempFolder temp;
   quantize(kDense, "W8A8", temp / "done");
   const ModelFiles files = open_model(kDense);
-  const std::string key = job_key(files, plan_of(files, "W8A8"), QuantizeOptions{}.max_shard_bytes);
+  const std::string key = job_key(files, plan_of(files, "W8A8"), QuantizeOptions{}.max_shard_bytes, nullptr);
   leave_work(temp / "out", temp / "done", key, files.checkpoint.tensor_names().size() - 1);
   const QuantizeReport r = quantize(kDense, "W8A8", temp / "out", {.resume = true});
   EXPECT_TRUE(r.resumed);
@@ -216,7 +216,7 @@ TEST(QuantizeJob, ResumesOnlyTheSameJob) {
   TempFolder temp;
   quantize(kDense, "W8A8", temp / "done");
   const ModelFiles files = open_model(kDense);
-  const std::string key = job_key(files, plan_of(files, "W8A8"), QuantizeOptions{}.max_shard_bytes);
+  const std::string key = job_key(files, plan_of(files, "W8A8"), QuantizeOptions{}.max_shard_bytes, nullptr);
   leave_work(temp / "out", temp / "done", key, 3);
   EXPECT_TRUE(error_of([&] { quantize(kDense, "W8A8:tensor", temp / "out", {.resume = true}); }));
   EXPECT_FALSE(fs::exists(temp / "out"));

@@ -171,8 +171,9 @@ TEST(Recipe, ReadsAFile) {
   TempFolder folder;
   write_file(folder / "r.yaml", modifier("scheme: W8A8"));
   const Recipe r = read_recipe(folder / "r.yaml");
-  EXPECT_EQ(r.text, modifier("scheme: W8A8"));
-  EXPECT_EQ(r.request.where, (folder / "r.yaml").string());
+  EXPECT_EQ(r.name, (folder / "r.yaml").string());
+  ASSERT_EQ(r.modifiers.size(), 1u);
+  EXPECT_EQ(r.modifiers[0].kind, "QuantizationModifier");
   expect_error([&] { read_recipe(folder / "absent.yaml"); }, {"absent.yaml"});
 }
 

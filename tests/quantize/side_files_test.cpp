@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
-#include "quantize/recipe.h"
+#include "quantize/recipe_plan.h"
 #include "scheme/scheme_text.h"
 #include "tests/checkpoint/support.h"
 #include "tests/model/tiny_folder.h"
@@ -66,7 +66,7 @@ TEST(SideFiles, AreWrittenBesideTheWeights) {
   config.erase("compression_config");
   EXPECT_EQ(written, config);  // nothing else has changed
 
-  const PlanResult again = plan_model(files, read_recipe(temp / "out" / "recipe.yaml").request);
+  const PlanResult again = plan_recipe(files, read_recipe(temp / "out" / "recipe.yaml")).result;
   ASSERT_TRUE(again.problems.empty());
   for (const PlanEntry& e : plan.plan.entries) {
     const PlanEntry* other = again.plan.find(e.module.name);

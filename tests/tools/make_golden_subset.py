@@ -22,8 +22,11 @@ CUT = {
     "w4a16_g32": (K, 16), "w4a8": (K, 16), "w4a8_packed": (DOWN, 16), "w4afp8": (K, 16), "w5a16": (DOWN, 16),
     "w6a16": (K, 16), "w7a16": (K, 16), "w8a16": (K, 16), "w8a16_channel": (K, 16), "w8a16_channel_asym": (K, 16),
     "w8a8_static_tensor": (K, 0), "fp8": (K, 0), "fp8_block": (K, 0), "fp8_weight_only": (K, 16),
-    "gptq_w4a16_g32_actorder_group": (K, 16),
+    "gptq_w4a16_g32_actorder_group": (K, 16), "gptq_w4a16_g32": (K, 0), "gptq_w4a16_g32_actorder_none": (K, 0),
+    "gptq_w8a8": (K, 0), "smoothquant_w8a8": (K, 0),
 }
+# Tensors of other modules that are kept too.
+ALSO = {"smoothquant_w8a8": ["model.layers.0.input_layernorm.weight"]}
 
 
 def load(path):
@@ -97,7 +100,9 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         config = json.loads((source / case / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps({"quantization_config": config["quantization_config"]}, indent=1))
-        save(folder / "model.safetensors", cut_layer(load(source / case / "model.safetensors"), module, rows))
+        tensors = load(source / case / "model.safetensors")
+        also = {name: tensors[name] for name in ALSO.get(case, [])}
+        save(folder / "model.safetensors", {**cut_layer(tensors, module, rows), **also})
     print(sum(f.stat().st_size for f in out.rglob("*") if f.is_file()), "bytes")
 
 

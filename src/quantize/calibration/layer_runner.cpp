@@ -52,6 +52,7 @@ LayerRunner::LayerRunner(const ModelFiles& files, const std::vector<std::vector<
     const std::vector<int32_t>& ids = samples[i];
     SampleState s;
     s.x = Activations(static_cast<int64_t>(ids.size()), hidden);
+    if (!on_disk) s.input.reshape(s.x.rows, widest_input(files.config));  // once, for all stages
     pool.parallel_for(s.x.rows, 16, [&](int64_t begin, int64_t end) {
       std::vector<uint8_t> row(row_bytes);
       for (int64_t t = begin; t < end; ++t) {
