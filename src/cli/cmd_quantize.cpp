@@ -119,7 +119,6 @@ void run(State& s, const CLI::App& command) {
   for (const std::string& w : files.warnings) log_warn("{}", w);
   check_report_text(s, files);
   RecipePlan plan = plan_recipe(files, recipe);
-  files.stored_plan = {};  // all dense, and as long as the new one
   for (const std::string& w : plan.result.warnings) log_warn("{}", w);
   plan.result.problems.throw_if_any("cannot quantize " + s.source + " as asked; nothing was written");
   if (!plan.result.plan.any_quantized() && !plan.result.plan.kv_cache)
@@ -134,6 +133,7 @@ void run(State& s, const CLI::App& command) {
   std::optional<Calibration> calibration;
   if (!plan.needs_calibration.empty()) calibration = prepare(s, files, std::move(plan.steps), &context.data);
   context.calibrated = calibration.has_value();
+  if (!calibration) files.stored_plan = {};  // all dense, and as long as the new one
   s.options.calibration = calibration ? &*calibration : nullptr;
   s.options.max_shard_bytes = static_cast<uint64_t>(s.max_shard_gb * 1e9);
   QuantizeReport report;

@@ -46,7 +46,7 @@ TEST(Recipe, PresetForItsTargets) {
   EXPECT_EQ(r.ignore, std::vector<std::string>{"lm_head"});
   EXPECT_TRUE(r.default_ignore.empty());  // a recipe says itself what it leaves out
   EXPECT_EQ(r.origin, PlanOrigin::kRecipe);
-  EXPECT_EQ(r.where, "recipe.yaml");
+  EXPECT_EQ(r.where, "recipe.yaml: line 3: QuantizationModifier");
 }
 
 TEST(Recipe, TargetsAreLinearWhenNotGiven) {
@@ -136,23 +136,29 @@ TEST(Recipe, ModifiersWithoutAStage) {
 }
 
 TEST(Recipe, ManyStagesAddUp) {
-  const PlanRequest r = request_of(
+  const Recipe r = parse_recipe(
       "a_stage:\n  run_type: oneshot\n  x_modifiers:\n    QuantizationModifier: {scheme: W8A8, targets: "
       "['re:.*q_proj'], "
       "ignore: [a]}\n"
       "b_stage:\n  y_modifiers:\n    QuantizationModifier: {scheme: W4A16, targets: ['re:.*k_proj'], ignore: "
-      "[b]}\n");
-  ASSERT_EQ(r.groups.size(), 2u);
-  EXPECT_EQ(r.groups[0].scheme.weights, kInt8Channel);
-  EXPECT_EQ(r.groups[1].scheme.weights, kInt4Groups);
-  EXPECT_EQ(r.ignore, (std::vector<std::string>{"a", "b"}));
+      "[b]}\n",
+      "recipe.yaml");
+  ASSERT_EQ(r.modifiers.size(), 2u);
+  const PlanRequest &first = r.modifiers[0].request.value(), &second = r.modifiers[1].request.value();
+  ASSERT_EQ(first.groups.size(), 1u);
+  ASSERT_EQ(second.groups.size(), 1u);
+  EXPECT_EQ(first.groups[0].scheme.weights, kInt8Channel);
+  EXPECT_EQ(second.groups[0].scheme.weights, kInt4Groups);
+  EXPECT_EQ(first.ignore, std::vector<std::string>{"a"});
+  EXPECT_EQ(second.ignore, std::vector<std::string>{"b"});
 }
 
 TEST(Recipe, KeysThatRoundingDoesNotNeedAreAccepted) {
   const PlanRequest r = request_of(
       "version: 1\nargs: {}\n" +
-      modifier("scheme: W8A8\nkv_cache_scheme: null\nweight_observer: minmax\ninput_observer: minmax\n"
-               "output_observer: null\nobserver: minmax\nbypass_divisibility_checks: false\n"
+      modifier("scheme: W8A8\nkv_cache_scheme: null\n"
+               "weight_observer: minmax\ninput_observer: minmax\noutput_observer: "
+               "null\nbypass_divisibility_checks: false\n"
                "requires_calibration_data: false\nindex: 0\ngroup: g\nstart: 0\nend: 1\nupdate: null"));
   EXPECT_EQ(r.groups.size(), 1u);
 }
@@ -207,16 +213,17 @@ TEST(Recipe, RefusesWhatSaysNothing) {
   refuses(modifier("scheme: null"), {"needs a scheme or config_groups"});
 }
 
-TEST(Recipe, RefusesContradictions) {
+TEST(Recipe, RefusesFormsThatAreNone) {
   refuses(modifier("scheme: W8A8\nconfig_groups: {group_0: {weights: {num_bits: 8}}}"),
           {"line 4", "exclude each other"});
   refuses("s_stage: 5\n", {"line 1", "s_stage must be a map"});
   refuses("s_stage:\n  q_modifiers: [a]\n", {"line 2", "q_modifiers must be a map"});
-  refuses("s_stage:\n  q_modifiers:\n    QuantizationModifier: W8A8\n", {"line 3", "must be a map"});
-  refuses(modifier("scheme: [W8A8]"), {"line 4", "scheme must be"});
+  refuses("s_stage:\n  q_modifiers:\n    QuantizationModifier: W8A8\n",
+          {"line 3", "expected a map of its options"});
+  refuses(modifier("scheme: [W8A8]"), {"line 4", "scheme is a list", "a preset's name"});
   refuses(modifier("scheme: W8A8\ntargets: {a: b}"), {"line 5", "list of strings"});
-  refuses(modifier("scheme: W8A8\nignore: [[a]]"), {"line 5", "expected a string"});
-  refuses(modifier("config_groups:\n  group_0: 4"), {"line 5", "group_0 must be a map"});
+  refuses(modifier("scheme: W8A8\nignore: [[a]]"), {"line 5", "expected strings"});
+  refuses(modifier("config_groups:\n  group_0: 4"), {"line 5", "group_0 is \"4\"", "expected a map"});
   refuses(modifier("scheme: W8A8\nscheme: W4A16"), {"line 5", "duplicate key \"scheme\""});
 }
 
