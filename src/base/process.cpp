@@ -35,6 +35,12 @@ uint64_t peak_rss_bytes() {
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
+void release_free_memory() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
+}
+
 void install_interrupt_handler() {
   struct sigaction action {};
   action.sa_handler = on_signal;

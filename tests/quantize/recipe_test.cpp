@@ -159,7 +159,7 @@ TEST(Recipe, KeysThatRoundingDoesNotNeedAreAccepted) {
       modifier("scheme: W8A8\nkv_cache_scheme: null\n"
                "weight_observer: minmax\ninput_observer: minmax\noutput_observer: "
                "null\nbypass_divisibility_checks: false\n"
-               "requires_calibration_data: false\nindex: 0\ngroup: g\nstart: 0\nend: 1\nupdate: null"));
+               "requires_calibration_data: false\nindex: 0\ngroup: g"));
   EXPECT_EQ(r.groups.size(), 1u);
 }
 

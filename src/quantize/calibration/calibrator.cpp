@@ -298,6 +298,7 @@ void Calibrator::Impl::layer(int64_t index, const CalibrationOutput& out) {
   for (const Stage s : kStages) {
     stage(s, weights, quantized, reads, out);
     if (dense_runner) dense_runner->advance(s, dense);
+    release_free_memory();
   }
   for (const auto& [name, values] : weights.vectors) write_floats(files, name, values, out.write);
   out.layer_done(index + 1);

@@ -47,7 +47,8 @@ MemoryPlan plan_memory(const ModelFiles& files, const Calibration& calibration, 
   const auto inter = static_cast<uint64_t>(files.config.intermediate_size);
   n.scratch = longest * 4 * (3 * inter + 4 * static_cast<uint64_t>(files.config.hidden_size));
 
-  const uint64_t fixed = peak_rss_bytes() + n.layer + n.statistics + n.scratch;
+  constexpr uint64_t kAllocator = 24 << 20;  // what it keeps between blocks
+  const uint64_t fixed = peak_rss_bytes() + n.layer + n.statistics + n.scratch + kAllocator;
   plan.peak = fixed + n.activations;
   const uint64_t limit = calibration.max_memory;
   if (limit == 0 || plan.peak <= limit) return plan;
