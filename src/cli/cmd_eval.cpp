@@ -42,7 +42,9 @@ void run(const State& s) {
   const std::vector<int32_t> ids = tokenizer.encode(text);
   LoadedModel baseline;
   if (!s.baseline.empty()) {
-    baseline = load_model(s.baseline, {.threads = s.load.threads, .quantize = std::nullopt});
+    baseline =
+        load_model(s.baseline,
+                   {.threads = s.load.threads, .quantize = std::nullopt, .gpu = device_index(s.load.device)});
     if (load_tokenizer(*baseline.files).encode(text) != ids)
       fail(ErrorCode::kInvalid,
            "--baseline {}: its tokenizer gives other tokens for {}: the two cannot be compared", s.baseline,

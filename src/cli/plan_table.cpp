@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "cli/table.h"
+#include "kernels/device_list.h"
 #include "linear/linear.h"
 #include "tensor/tensor.h"
 
@@ -16,14 +17,16 @@ struct Row {
   std::vector<Refusal> refused;
 };
 
-Row row_of(const PlanEntry& e) {
+Row row_of(const PlanEntry& e, const Device* device) {
   Row row;
   const double weights = static_cast<double>(e.module.rows) * static_cast<double>(e.module.cols);
   row.bytes = e.scheme.weights
                   ? stored_bits(e.scheme, e.module.rows, e.module.cols, e.module.dtype).total() / 8
                   : weights * static_cast<double>(dtype_size(e.module.dtype));
   const LinearSpec spec{e.module.name, e.module.rows, e.module.cols, e.scheme, e.module.dtype};
-  row.kernel = choose_linear(linear_problem(spec), &row.refused).name;
+  const LinearProblem problem = linear_problem(spec);
+  row.kernel = device ? choose_device_linear(problem, device->info(), &row.refused).name
+                      : choose_linear(problem, &row.refused).name;
   return row;
 }
 
@@ -44,12 +47,12 @@ struct Totals {
 
 }  // namespace
 
-std::string plan_text(const Plan& plan, bool explain) {
+std::string plan_text(const Plan& plan, bool explain, const Device* device) {
   Table table({"module", "shape", "scheme", "format", "bytes", "kernel", "note"});
   Totals totals;
   std::string reasons, last;
   for (const PlanEntry& e : plan.entries) {
-    const Row row = row_of(e);
+    const Row row = row_of(e, device);
     totals.add(e, row.bytes);
     table.add({e.module.name, shape_text({e.module.rows, e.module.cols}), scheme_text(e),
                e.scheme.weights ? e.scheme.format : "dense", fmt::format("{:.0f}", row.bytes), row.kernel,
@@ -68,11 +71,11 @@ std::string plan_text(const Plan& plan, bool explain) {
   return text + reasons;
 }
 
-Json plan_json(const PlanResult& result) {
+Json plan_json(const PlanResult& result, const Device* device) {
   Json modules = Json::array(), problems = Json::array();
   Totals totals;
   for (const PlanEntry& e : result.plan.entries) {
-    const Row row = row_of(e);
+    const Row row = row_of(e, device);
     totals.add(e, row.bytes);
     Json refused = Json::array();
     for (const Refusal& r : row.refused) refused.push_back({{"kernel", r.kernel}, {"reason", r.reason}});

@@ -81,7 +81,10 @@ class Runner {
     for (size_t at = 0; at < all.size(); at += 512) {
       throw_if_interrupted();
       const SequenceStep step{slot, all.subspan(at, std::min<size_t>(512, all.size() - at))};
-      model_.forward({&step, 1}, cache_, hidden_.data(), pool_);
+      if (at + step.tokens.size() < all.size())
+        model_.forward({&step, 1}, cache_, hidden_.data(), pool_);
+      else
+        model_.next_logits({&step, 1}, cache_, logits_.data(), model_.config().vocab_size, pool_);
     }
   }
   void decode(int64_t position) {
@@ -89,8 +92,7 @@ class Runner {
     std::vector<SequenceStep> steps;
     for (int64_t b = 0; b < params_.batch; ++b)
       steps.push_back({b, {&ids_[static_cast<size_t>(position)], 1}});
-    model_.forward(steps, cache_, hidden_.data(), pool_);
-    model_.logits(hidden_.data(), params_.batch, logits_.data(), model_.config().vocab_size, pool_);
+    model_.next_logits(steps, cache_, logits_.data(), model_.config().vocab_size, pool_);
   }
 
   const Model& model_;
@@ -109,7 +111,8 @@ BenchmarkResult run_benchmark(const LoadedModel& loaded, const BenchmarkParams& 
     fail(ErrorCode::kInvalid, "{} prompt and {} decode tokens, the model has {} positions",
          params.prompt_tokens, params.decode_tokens, positions);
   BenchmarkResult result;
-  result.read_bandwidth = measure_read_bandwidth(*loaded.pool);
+  result.read_bandwidth =
+      loaded.model->device() ? loaded.model->device_read_bandwidth() : measure_read_bandwidth(*loaded.pool);
   Runner runner(loaded, params);
   runner.round();
   std::vector<double> prefill, decode;

@@ -19,13 +19,15 @@ void Generator::prefill(std::span<const int32_t> tokens) {
   for (size_t at = 0; at < tokens.size(); at += kPrefillChunk) {
     throw_if_interrupted();
     const auto part = tokens.subspan(at, std::min(kPrefillChunk, tokens.size() - at));
-    hidden_.resize(std::max(hidden_.size(), part.size() * ld));
     const SequenceStep step{0, part};
-    model.forward({&step, 1}, cache_, hidden_.data(), *loaded_.pool);
+    if (at + part.size() == tokens.size()) {
+      model.next_logits({&step, 1}, cache_, logits_.data(), static_cast<int64_t>(logits_.size()),
+                        *loaded_.pool);
+    } else {
+      hidden_.resize(std::max(hidden_.size(), part.size() * ld));
+      model.forward({&step, 1}, cache_, hidden_.data(), *loaded_.pool);
+    }
     held_.insert(held_.end(), part.begin(), part.end());
-    if (at + part.size() == tokens.size())
-      model.logits(hidden_.data() + (part.size() - 1) * ld, 1, logits_.data(),
-                   static_cast<int64_t>(logits_.size()), *loaded_.pool);
   }
 }
 

@@ -48,6 +48,10 @@ struct Decoder {
   }
 };
 
+std::unique_ptr<Rope> make_rope(const ModelConfig& config);
+// The tokens that a layer looks back, itself included; 0: all.
+int64_t layer_window(const ModelConfig& config, int64_t layer);
+
 // The decoder with all its linears constructed for the plan, weights not yet filled.
 Decoder build_decoder(const ModelFiles& files, const Plan& plan);
 // Streams every weight in.

@@ -47,19 +47,27 @@ DecoderLayer build_layer(const Decoder& decoder, const Plan& plan, int64_t index
     layer.up = make_linear(plan, p + "mlp.up_proj");
   }
   layer.down = make_linear(plan, p + "mlp.down_proj");
-  const auto& types = decoder.config.layer_types;
-  const bool slides = types.empty() || types[static_cast<size_t>(index)] == "sliding_attention";
-  layer.window = slides ? decoder.config.sliding_window : 0;
+  layer.window = layer_window(decoder.config, index);
   return layer;
 }
 
 }  // namespace
 
+std::unique_ptr<Rope> make_rope(const ModelConfig& config) {
+  return std::make_unique<Rope>(rope_settings(config));
+}
+
+int64_t layer_window(const ModelConfig& config, int64_t layer) {
+  const auto& types = config.layer_types;
+  const bool slides = types.empty() || types[static_cast<size_t>(layer)] == "sliding_attention";
+  return slides ? config.sliding_window : 0;
+}
+
 Decoder build_decoder(const ModelFiles& files, const Plan& plan) {
   Decoder d;
   d.config = files.config;
   d.traits = files.traits;
-  d.rope = std::make_unique<Rope>(rope_settings(files.config));
+  d.rope = make_rope(files.config);
   d.embedding = make_linear(plan, "model.embed_tokens");
   for (int64_t i = 0; i < files.config.layers; ++i) d.layers.push_back(build_layer(d, plan, i));
   if (!files.config.tie_word_embeddings) d.head = make_linear(plan, "lm_head");
