@@ -214,13 +214,22 @@ void DeviceLinear::finish() {
   }
 }
 
+DeviceInputForm DeviceLinear::input_form(int64_t m) const {
+  DeviceInputForm form = form_;
+  if (form.form.kind == DeviceForm::Kind::kNone && kernel_->wants_x16(m)) {
+    form.form.kind = DeviceForm::Kind::kHalf;
+    form.form.group = kScaleColumns;
+  }
+  return form;
+}
+
 bool DeviceLinear::fuses_gate(int64_t m) const {
   return alternating() && kernel_->fuses_gate(problem_, m, device_.info());
 }
 
 DeviceMatrix DeviceLinear::forward(DeviceInput& input, const Output& output) const {
   DeviceArena& arena = input.arena();
-  DeviceLinearArgs a = input.form(form_);
+  DeviceLinearArgs a = input.form(input_form(input.m()));
   const int64_t columns = output.gated ? problem_.n / 2 : problem_.n;
   a.ldy = output.y ? output.ldy : round_up(columns, int64_t{8});
   a.y_bf16 = output.bf16;

@@ -88,7 +88,7 @@ class DeviceLinear {
 
   int64_t n() const { return problem_.n; }
   bool alternating() const { return rows_ == Rows::kAlternating; }
-  const DeviceInputForm& input_form() const { return form_; }
+  DeviceInputForm input_form(int64_t m) const;  // for m tokens
   const DeviceLinearKernel& kernel() const { return *kernel_; }
   size_t packed_bytes() const { return packed_.size(); }
 

@@ -48,9 +48,9 @@ NormArgs DeviceDecoder::Pass::norm_args(const DeviceBuffer& gain) {
 DeviceInput DeviceDecoder::Pass::normalize(const DeviceBuffer& gain,
                                            const std::vector<std::unique_ptr<DeviceLinear>>& readers) {
   NormArgs a = norm_args(gain);
-  const DeviceInputForm& form = readers.front()->input_form();
+  const DeviceInputForm form = readers.front()->input_form(tokens_);
   const bool same = std::all_of(readers.begin(), readers.end(),
-                                [&](const auto& linear) { return linear->input_form() == form; });
+                                [&](const auto& linear) { return linear->input_form(tokens_) == form; });
   const bool rounded = same && !form.order && comes_as_x16(form.form, tokens_);
   a.ldy = hidden_ld_;
   a.y = d_.arena_.take<uint16_t>(tokens_ * hidden_ld_, "activations");

@@ -76,6 +76,8 @@ struct DeviceLinearKernel {
                       float* out, int64_t ldo, DeviceStream);
   // Whether run() can do `gated` for m tokens.
   bool (*fuses_gate)(const LinearProblem&, int64_t m, const DeviceInfo&);
+  // Whether activations that need no rounding should come as x16 (DeviceForm::kHalf) for m tokens.
+  bool (*wants_x16)(int64_t m);
   size_t (*workspace_bytes)(const LinearProblem&, int64_t m);
   // Returns how many parts of y it wrote.
   int (*run)(const LinearProblem&, const uint8_t* packed, const DeviceLinearArgs&, const DeviceInfo&, DeviceStream);

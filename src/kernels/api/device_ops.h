@@ -27,7 +27,8 @@ struct TokenInfo {
 
 // The form that a linear wants its input in (linear/linear_input.h).
 struct DeviceForm {
-  enum class Kind : uint8_t { kNone, kInt8, kInt8Asym, kInt8Static, kE4M3, kInt };
+  // kHalf: not rounded but to half precision, with a power of two for each 128 columns so that nothing overflows.
+  enum class Kind : uint8_t { kNone, kInt8, kInt8Asym, kInt8Static, kE4M3, kInt, kHalf };
   Kind kind = Kind::kNone;
   float scale = 0;  // static; 0: dynamic
   int32_t zero_point = 0;

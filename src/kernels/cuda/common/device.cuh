@@ -69,14 +69,19 @@ __device__ float block_reduce(float x, float* scratch) {
 __device__ __forceinline__ float bf16_bits_to_float(uint16_t h) { return __uint_as_float(uint32_t{h} << 16); }
 __device__ __forceinline__ uint16_t float_to_bf16_bits(float x) { return __bfloat16_as_ushort(__float2bfloat16_rn(x)); }
 
-// Element (row, column) of what a linear wrote.
+constexpr int kMaxParts = 8;
+
+// Element (row, column) of what a linear wrote. The parts are read together, and added in order.
 __device__ __forceinline__ float matrix_value(const DeviceMatrix& m, int64_t row, int64_t column) {
   const int64_t at = row * m.ld + column;
   if (m.bf16) return bf16_bits_to_float(static_cast<const uint16_t*>(m.data)[at]);
   const float* p = static_cast<const float*>(m.data) + at;
-  float sum = *p;
-  for (int i = 1; i < m.parts; ++i) sum += p[i * m.part_stride];
-  return sum;
+  float x[kMaxParts];
+#pragma unroll
+  for (int i = 0; i < kMaxParts; ++i) x[i] = i < m.parts ? p[i * m.part_stride] : 0.0f;
+#pragma unroll
+  for (int i = 1; i < kMaxParts; ++i) x[0] += x[i];
+  return x[0];
 }
 // Four of them, aligned.
 __device__ __forceinline__ float4 matrix_value4(const DeviceMatrix& m, int64_t row, int64_t column) {
@@ -87,12 +92,14 @@ __device__ __forceinline__ float4 matrix_value4(const DeviceMatrix& m, int64_t r
             __uint_as_float(w.y & 0xffff0000u)};
   }
   const float* p = static_cast<const float*>(m.data) + at;
-  float4 sum = *reinterpret_cast<const float4*>(p);
-  for (int i = 1; i < m.parts; ++i) {
-    const float4 x = *reinterpret_cast<const float4*>(p + i * m.part_stride);
-    sum.x += x.x, sum.y += x.y, sum.z += x.z, sum.w += x.w;
-  }
-  return sum;
+  float4 x[kMaxParts];
+#pragma unroll
+  for (int i = 0; i < kMaxParts; ++i)
+    x[i] = i < m.parts ? *reinterpret_cast<const float4*>(p + i * m.part_stride) : float4{0, 0, 0, 0};
+#pragma unroll
+  for (int i = 1; i < kMaxParts; ++i)
+    x[0].x += x[i].x, x[0].y += x[i].y, x[0].z += x[i].z, x[0].w += x[i].w;
+  return x[0];
 }
 
 }  // namespace roundel::cuda

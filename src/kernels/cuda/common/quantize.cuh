@@ -12,6 +12,7 @@ struct Quantizer {
 
   // x in units of the scale: what x is read as is scale * this.
   __device__ float code(float x) const {
+    if (kind == DeviceForm::Kind::kHalf) return x * lo;
     const float t = x / scale;
     if (kind == DeviceForm::Kind::kE4M3) {
       const __nv_fp8_storage_t bits = __nv_cvt_float_to_fp8(t, __NV_SATFINITE, __NV_E4M3);
@@ -26,6 +27,12 @@ __device__ inline Quantizer make_quantizer(const DeviceForm& form, float amax, f
   using Kind = DeviceForm::Kind;
   Quantizer q;
   q.kind = form.kind;
+  if (form.kind == Kind::kHalf) {  // brings the largest to [2^14, 2^15)
+    const int exponent = max(static_cast<int>(__float_as_uint(amax) >> 23), 20);
+    q.scale = __uint_as_float(static_cast<uint32_t>(exponent - 14) << 23);
+    q.lo = __uint_as_float(static_cast<uint32_t>(254 + 14 - exponent) << 23);
+    return q;
+  }
   const int bits = form.kind == Kind::kInt ? form.bits : 8;
   q.hi = static_cast<float>((1 << (bits - 1)) - 1);
   q.lo = -q.hi - 1;

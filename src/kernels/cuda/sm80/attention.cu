@@ -7,7 +7,7 @@ namespace roundel::cuda {
 namespace {
 
 constexpr int kWarps = 4, kHeads = 4;  // query heads of a block
-constexpr int kLeastKeys = 64;         // of a part
+constexpr int kLeastKeys = 32;         // of a part
 
 struct Sums {  // of one query head: running maximum, sum of weights, weighted values of this lane's 8 columns
   float top = -INFINITY, weight = 0, v[8] = {};
@@ -148,14 +148,16 @@ __global__ void __launch_bounds__(kWarps * 32) attention_kernel(const DeviceAtte
   __threadfence();
   for (int at_out = tid; at_out < heads * d; at_out += kWarps * 32) {
     const int h = at_out / d, i = at_out % d;
-    const volatile float* from = a.scratch + (int64_t{token} * a.heads + head0 + h) * a.splits * width;
+    const float* from = a.scratch + (int64_t{token} * a.heads + head0 + h) * a.splits * width;
     float top = -INFINITY;
-    for (int s = 0; s < used; ++s) top = fmaxf(top, from[s * width + d]);
+#pragma unroll 4
+    for (int s = 0; s < used; ++s) top = fmaxf(top, __ldcg(from + s * width + d));
     float weight = 0, x = 0;
+#pragma unroll 4
     for (int s = 0; s < used; ++s) {
-      const float f = exp2f(from[s * width + d] - top);
-      weight += f * from[s * width + d + 1];
-      x += f * from[s * width + i];
+      const float f = exp2f(__ldcg(from + s * width + d) - top);
+      weight += f * __ldcg(from + s * width + d + 1);
+      x += f * __ldcg(from + s * width + i);
     }
     finish(h, i, x / weight);
   }

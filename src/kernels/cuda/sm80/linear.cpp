@@ -17,6 +17,9 @@ int64_t round_up8(int64_t k) {
   return (k + 7) / 8 * 8;
 }
 
+bool no_x16(int64_t) {
+  return false;
+}
 bool no_gate(const LinearProblem&, int64_t, const DeviceInfo&) {
   return false;
 }
@@ -178,11 +181,11 @@ int multiply_unpacked(const LinearProblem& p, const uint8_t* packed, const Devic
 namespace roundel {
 extern const DeviceLinearKernel kSm80Dense = {
     "sm80_bf16_cublaslt",    cuda::dense_supports, cuda::dense_bytes,      cuda::pack_plain,
-    cuda::unpack_plain_rows, cuda::no_gate,        cuda::common_workspace, cuda::dense_run};
+    cuda::unpack_plain_rows, cuda::no_gate, cuda::no_x16, cuda::common_workspace, cuda::dense_run};
 extern const DeviceLinearKernel kSm80Units = {
     "sm80_units_unpack_cublaslt", cuda::units_support, cuda::units_bytes,        cuda::pack_units,
-    cuda::unpack_unit_rows,       cuda::no_gate,       cuda::unpacked_workspace, cuda::units_run};
+    cuda::unpack_unit_rows,       cuda::no_gate, cuda::no_x16, cuda::unpacked_workspace, cuda::units_run};
 extern const DeviceLinearKernel kSm80Plain = {
     "sm80_any_unpack_cublaslt", cuda::any_supports, cuda::plain_bytes,   cuda::pack_plain,
-    cuda::unpack_plain_rows,    cuda::no_gate,      cuda::any_workspace, cuda::any_run};
+    cuda::unpack_plain_rows,    cuda::no_gate, cuda::no_x16, cuda::any_workspace, cuda::any_run};
 }  // namespace roundel

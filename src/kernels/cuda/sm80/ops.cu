@@ -8,16 +8,16 @@ namespace {
 constexpr int kNormThreads = 512;
 
 template <int kVec>
-__global__ void __launch_bounds__(kNormThreads) norm_kernel(const NormArgs a) {
+__global__ void __launch_bounds__(1024) norm_kernel(const NormArgs a) {
   extern __shared__ float values[];
   __shared__ float scratch[32];
   wait_for_previous();
   let_next_start();
-  const int tid = threadIdx.x;
+  const int tid = threadIdx.x, threads = blockDim.x;
   const int64_t out_row = blockIdx.x, row = a.rows_in ? a.rows_in[out_row] : out_row;
   float* residual = a.residual + row * a.ld;
   float sum = 0;
-  for (int64_t i = tid * kVec; i < a.cols; i += kNormThreads * kVec) {
+  for (int64_t i = tid * kVec; i < a.cols; i += threads * kVec) {
     if constexpr (kVec == 4) {
       float4 x = *reinterpret_cast<const float4*>(residual + i);
       if (a.delta.data) {
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kNormThreads) norm_kernel(const NormArgs a) {
   }
   sum = block_reduce<false>(sum, scratch);
   const float r = rsqrtf(sum / static_cast<float>(a.cols) + a.eps);
-  for (int64_t i = tid * kVec; i < a.cols; i += kNormThreads * kVec) {
+  for (int64_t i = tid * kVec; i < a.cols; i += threads * kVec) {
     float v[kVec];
     for (int j = 0; j < kVec; ++j) {
       v[j] = values[i + j] * r * a.gain[i + j];
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kNormThreads) norm_kernel(const NormArgs a) {
     }
   }
   if (a.y)
-    for (int64_t i = a.cols + tid; i < a.ldy; i += kNormThreads) a.y[out_row * a.ldy + i] = 0;
+    for (int64_t i = a.cols + tid; i < a.ldy; i += threads) a.y[out_row * a.ldy + i] = 0;
   if (a.form.kind == DeviceForm::Kind::kNone) return;
   __syncthreads();
   quantize_token(a.form, values, a.cols, a.x16 + out_row * a.ld16, a.x_scale + out_row * (a.ld16 / kScaleRun), a.ld16,
@@ -193,8 +193,9 @@ unsigned blocks(int64_t n, int64_t per_block) { return static_cast<unsigned>((n 
 
 void norm(const NormArgs& a, DeviceStream stream) {
   const bool vector = a.cols % 4 == 0 && a.ld % 4 == 0 && (!a.delta.data || a.delta.ld % 4 == 0) && a.ldy % 4 == 0;
-  launch(vector ? norm_kernel<4> : norm_kernel<1>, static_cast<unsigned>(a.rows), kNormThreads,
-         static_cast<size_t>(a.cols) * 4, stream, "norm", a);
+  launch(vector ? norm_kernel<4> : norm_kernel<1>, static_cast<unsigned>(a.rows),
+         a.cols > 4 * kNormThreads && a.rows <= kSmallTokens ? 1024 : kNormThreads, static_cast<size_t>(a.cols) * 4,
+         stream, "norm", a);
 }
 void quantize(const QuantizeArgs& a, DeviceStream stream) {
   launch(quantize_kernel, static_cast<unsigned>(a.rows), kNormThreads, static_cast<size_t>(a.cols) * 4, stream,

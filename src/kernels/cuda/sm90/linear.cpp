@@ -32,36 +32,68 @@ SmallTiles tiles_for(const LinearProblem& p, const DeviceLinearArgs& a, const De
   return choose_small_tiles(unit_layout(p), a.m, a.y_bf16 || a.gated ? 1 : a.max_parts, a.gated, info);
 }
 
+// Tokens [first, first + count) of the arguments.
+DeviceLinearArgs rows_of(const DeviceLinearArgs& a, int64_t first, int64_t count) {
+  DeviceLinearArgs part = a;
+  part.m = count;
+  if (a.x) part.x = static_cast<const uint16_t*>(a.x) + first * a.ldx;
+  if (a.x16) part.x16 = static_cast<const uint16_t*>(a.x16) + first * a.ld16;
+  if (a.x_scale) part.x_scale = a.x_scale + first * (a.ld16 / kScaleColumns);
+  part.y = static_cast<uint8_t*>(a.y) + first * a.ldy * (a.y_bf16 || a.gated ? 2 : 4);
+  return part;
+}
+
+bool wants_x16(int64_t m) {
+  return m > 1 && m <= kSmallMaxTokens;
+}
+
 bool fuses_gate(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
-  return m <= kSmallMaxTokens && choose_small_tiles(unit_layout(p), m, 1, true, info).stages > 0;
+  return m <= kSmallMaxTokens && choose_small_tiles(unit_layout(p), std::min(m, kSmallAtOnce), 1, true, info).stages > 0;
 }
 
 int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a, const DeviceInfo& info,
         DeviceStream stream) {
   if (a.m <= kSmallMaxTokens) {
-    const SmallTiles tiles = tiles_for(p, a, info);
-    if (tiles.stages > 0) {
-      run_small(unit_layout(p), packed, a, tiles, stream);
-      return tiles.splits;
+    const UnitLayout u = unit_layout(p);
+    DeviceLinearArgs part = a;  // 32 tokens at a time
+    part.m = std::min(a.m, kSmallAtOnce);
+    const SmallTiles tiles = tiles_for(p, part, info);
+    for (int64_t first = 0; tiles.stages > 0 && first < a.m; first += part.m) {
+      run_small(u, packed, rows_of(a, first, std::min(a.m - first, part.m)), tiles, stream);
+      if (first + part.m >= a.m) return tiles.splits;
     }
   }
   CHECK(!a.gated);
   return multiply_unpacked(p, packed, a, unpack_units, stream);
 }
 
-// Rough time in us of a choice: reading its share of the weight, staging activations, and the fixed costs.
+// Measured on an H200 (docs/results/cuda.md): the best tiles of each for up to `m` tokens, all calls starting early.
+struct Measured {
+  int64_t n, k, m;
+  SmallTiles tiles;
+};
+constexpr Measured kMeasured[] = {
+    {6144, 4096, 1, {2, 2, 2, 2, 4}},
+    {4096, 4096, 1, {4, 2, 2, 3, 4}},
+    {28672, 4096, 1, {2, 4, 2, 4, 1}},
+    {4096, 14336, 1, {2, 4, 2, 3, 8}},
+};
+
+// Rough time in us of a choice: the busiest multiprocessor's share of the weight and of the activations, more when too
+// little is on its way, and small costs of adding up.
 double estimate(const UnitLayout& u, int64_t m, const SmallTiles& t, int sms, size_t shared_bytes) {
-  const int64_t block_tiles = int64_t{t.row_tiles} * t.warps_n;
+  const int64_t block_tiles = int64_t{t.row_tiles} * t.warps_n, warps = int64_t{t.warps_n} * t.warps_k;
   const int64_t blocks = (u.units_n + block_tiles - 1) / block_tiles * t.splits;
-  const int64_t per_sm = shared_bytes * 2 <= 220 * 1024 && t.warps_n * t.warps_k <= 8 ? 2 : 1;
+  const int64_t resident = std::clamp<int64_t>(
+      std::min<int64_t>((220 << 10) / static_cast<int64_t>(shared_bytes + 1024), 20 / warps), 1, 8);
   const int64_t turns = (blocks + sms - 1) / sms;  // blocks that the busiest multiprocessor runs
   const double units = static_cast<double>(block_tiles * units_per_split(u, t.splits));
   const double read = static_cast<double>(turns) * units * static_cast<double>(u.unit_bytes) / 35e3;
-  const double waves = static_cast<double>((turns + per_sm - 1) / per_sm);
-  const double stage = static_cast<double>(m * units_per_split(u, t.splits) * u.unit_k * 2) / 60e3 * waves;
-  const double flight = static_cast<double>(t.warps_n * t.warps_k * t.stages * t.row_tiles * u.unit_bytes * per_sm);
-  const double thin = flight < 48e3 ? (48e3 - flight) / 48e3 * 4 : 0;  // too little on its way
-  return read + stage + waves * 1.0 + thin + 0.15 * (t.splits - 1) + 0.05 * t.warps_k;
+  const double stage =
+      static_cast<double>(turns * m * units_per_split(u, t.splits) * u.unit_k * 2) / (m > 1 ? 80e3 : 40e3);
+  const double flight = static_cast<double>(std::min(resident, turns) * warps * t.stages * t.row_tiles * u.unit_bytes);
+  const double thin = flight < 40e3 ? 40e3 / flight : 1;
+  return read * thin + stage + 0.06 * static_cast<double>(t.splits) + 0.05 * t.warps_k;
 }
 
 }  // namespace
@@ -81,11 +113,14 @@ size_t small_shared_bytes(const UnitLayout& u, int64_t m, const SmallTiles& t) {
   const auto up = [](int64_t x) { return (x + 127) / 128 * 128; };
   const int64_t ring = std::max(warps * t.stages * t.row_tiles * u.unit_bytes,
                                 warps * t.row_tiles * 16 * token_tiles(m) * 8 * 4);
-  return static_cast<size_t>(up(warps * t.stages * 8) + up((columns + 127) / 128 * token_tiles(m) * 32) +
+  return static_cast<size_t>(up(warps * t.stages * 8 + 8) + up((columns + 127) / 128 * token_tiles(m) * 32) +
                              up(m * x_row_bytes(columns)) + ring);
 }
 
 SmallTiles choose_small_tiles(const UnitLayout& u, int64_t m, int max_parts, bool, const DeviceInfo& info) {
+  if (u.bits == 4 && u.sets == 1 && !u.zero && !u.wide_scale)
+    for (const Measured& known : kMeasured)
+      if (known.n == u.n && known.k == u.k && m <= known.m && known.tiles.splits <= max_parts) return known.tiles;
   SmallTiles best;
   best.stages = 0;
   double best_time = 1e30;
@@ -95,7 +130,7 @@ SmallTiles choose_small_tiles(const UnitLayout& u, int64_t m, int max_parts, boo
       for (const int warps_k : {1, 2, 4, 8, 16}) {
         if (warps_n * warps_k < 4 || warps_n * warps_k > 16) continue;
         for (const int splits : {1, 2, 4, 8}) {
-          if (splits > max_parts || splits > u.units_k / 2) continue;
+          if (splits > max_parts || (splits - 1) * units_per_split(u, splits) >= u.units_k) continue;
           for (const int stages : {2, 3, 4}) {
             const SmallTiles t{row_tiles, warps_n, warps_k, stages, splits};
             const size_t shared = small_shared_bytes(u, m, t);
@@ -137,6 +172,9 @@ void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
   s.stages = t.stages;
   s.units_per_split = static_cast<int>(units_per_split(u, t.splits));
   s.x_row_bytes = static_cast<int>(x_row_bytes(s.units_per_split * u.unit_k));
+  s.chunks = static_cast<int>(s.units_per_split * u.unit_k / kScaleColumns);
+  s.chunk_magic = static_cast<uint32_t>(((uint64_t{1} << 32) + static_cast<uint64_t>(s.chunks) - 1) /
+                                        static_cast<uint64_t>(s.chunks));
   const size_t shared = small_shared_bytes(u, a.m, t);
   (u.bits == 4 ? launch_small_int4 : launch_small_byte)(u, s, t, shared, stream);
 }
@@ -146,5 +184,5 @@ void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
 namespace roundel {
 extern const DeviceLinearKernel kSm90Units = {
     "sm90_units_mma",       cuda::supports,   cuda::units_bytes,        cuda::pack_units,
-    cuda::unpack_unit_rows, cuda::fuses_gate, cuda::unpacked_workspace, cuda::run};
+    cuda::unpack_unit_rows, cuda::fuses_gate, cuda::wants_x16, cuda::unpacked_workspace, cuda::run};
 }  // namespace roundel

@@ -91,47 +91,82 @@ __device__ __forceinline__ void decode(uint32_t (&a)[4], uint32_t word0, uint32_
   }
 }
 
-// Activations of the block's columns into shared memory: half precision and a scale for each 128 columns.
+// One thread of the warp that is here: what it does with the copy engine stays on the uniform path.
+__device__ __forceinline__ bool elect_one() {
+  uint32_t elected;
+  asm volatile(
+      "{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(elected));
+  return elected != 0;
+}
+
+// Activations of the block's columns into shared memory: half precision and a scale for each 128 columns, which 16
+// threads share. Loads of several pieces are in flight together.
 template <int kTokenTiles>
 __device__ __forceinline__ void stage_activations(const SmallArgs& p, int column0, int columns, uint8_t* x_shared,
                                                   float* scales) {
-  const int pieces = columns / 8, tid = threadIdx.x, threads = blockDim.x;
-  for (int i = tid; i < p.m * pieces; i += threads) {
-    const int token = i / pieces, piece = i % pieces, column = column0 + piece * 8;
-    auto* to = reinterpret_cast<uint4*>(x_shared + token * p.x_row_bytes + piece * 16);
-    float* scale = scales + piece / 16 * kTokenTiles * 8 + token;
-    if (p.x16) {
-      *to = *reinterpret_cast<const uint4*>(p.x16 + token * p.ld16 + column);
-      if (piece % 16 == 0) *scale = p.x_scale[token * (p.ld16 / kScaleColumns) + column / kScaleColumns];
-      continue;
-    }
-    float v[8];
-    const uint16_t* from = p.x + token * p.ldx + column;
-    if (column + 8 <= p.k) {
-      const uint4 w = *reinterpret_cast<const uint4*>(from);
-      const uint32_t words[4] = {w.x, w.y, w.z, w.w};
+  constexpr int kBatch = kTokenTiles == 1 ? 4 : 8;
+  const int step = blockDim.x / 16, piece = threadIdx.x % 16, chunks = columns / 128, all = p.m * p.chunks;
+  const unsigned mask = 0xffffu << (threadIdx.x & 16);
+  const uint16_t* from = p.x + column0 + piece * 8;
+  const int limit = p.k - column0 - piece * 8;
+#pragma unroll 1
+  for (int first = threadIdx.x / 16; first < all; first += step * kBatch) {
+    uint4 w[kBatch];
+    int tokens[kBatch], places[kBatch];
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        v[2 * j] = __uint_as_float(words[j] << 16);
-        v[2 * j + 1] = __uint_as_float(words[j] & 0xffff0000u);
+    for (int i = 0; i < kBatch; ++i) {
+      const int at = first + i * step, token = p.chunk_magic ? __umulhi(at, p.chunk_magic) : at;
+      const int chunk = at - token * p.chunks;
+      tokens[i] = at < all && chunk < chunks ? token : -1;
+      places[i] = chunk;
+      w[i] = {0, 0, 0, 0};
+      if (tokens[i] >= 0 && chunk * 128 < limit)
+        w[i] = *reinterpret_cast<const uint4*>(from + token * p.ldx + chunk * 128);
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      // The largest of 128 as an integer: bf16 without its sign is ordered like one.
+      const uint32_t words[4] = {w[i].x, w[i].y, w[i].z, w[i].w};
+      uint32_t top = 0;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) top = __vmaxu2(top, words[j] & 0x7fff7fffu);
+#pragma unroll
+      for (int d = 8; d > 0; d /= 2) top = __vmaxu2(top, __shfl_xor_sync(mask, top, d));
+      top = max(top & 0xffffu, top >> 16);
+      // 2^e that brings the largest to [2^14, 2^15)
+      const int exponent = max(static_cast<int>(top >> 7), 20);
+      const float up = __uint_as_float(static_cast<uint32_t>(254 + 14 - exponent) << 23);
+      uint32_t out[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        out[j] = as_bits(__floats2half2_rn(__uint_as_float(words[j] << 16) * up,
+                                           __uint_as_float(words[j] & 0xffff0000u) * up));
+      if (tokens[i] >= 0) {
+        *reinterpret_cast<uint4*>(x_shared + tokens[i] * p.x_row_bytes + places[i] * 256 + piece * 16) = {
+            out[0], out[1], out[2], out[3]};
+        if (piece == 0)
+          scales[places[i] * kTokenTiles * 8 + tokens[i]] = __uint_as_float(static_cast<uint32_t>(exponent - 14) << 23);
       }
-    } else {
-      for (int j = 0; j < 8; ++j) v[j] = column + j < p.k ? bf16_bits_to_float(from[j]) : 0.0f;
     }
-    float top = 0;
-#pragma unroll
-    for (int j = 0; j < 8; ++j) top = fmaxf(top, fabsf(v[j]));
-    const unsigned mask = 0xffffu << (tid & 16);  // 16 threads hold 128 columns
-#pragma unroll
-    for (int d = 8; d > 0; d /= 2) top = fmaxf(top, __shfl_xor_sync(mask, top, d));
-    // 2^e that brings the largest to [2^14, 2^15)
-    const int exponent = max(static_cast<int>(__float_as_uint(top) >> 23), 20);
-    const float up = __uint_as_float(static_cast<uint32_t>(254 + 14 - exponent) << 23);
-    uint32_t halves[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) halves[j] = as_bits(__floats2half2_rn(v[2 * j] * up, v[2 * j + 1] * up));
-    *to = {halves[0], halves[1], halves[2], halves[3]};
-    if (piece % 16 == 0) *scale = __uint_as_float(static_cast<uint32_t>(exponent - 14) << 23);
+  }
+}
+
+// The same when they are half precision already: one bulk copy for each token, and the scales.
+template <int kTokenTiles>
+__device__ __forceinline__ void fetch_activations(const SmallArgs& p, int column0, int columns, uint8_t* x_shared,
+                                                  float* scales, uint32_t bar) {
+  if (threadIdx.x < p.m) {
+    if (threadIdx.x == 0) barrier_expect(bar, p.m * columns * 2);
+    __syncwarp(~0u >> (32 - p.m));  // the first m threads: at most a warp
+    bulk_copy(shared_address(x_shared) + threadIdx.x * p.x_row_bytes, p.x16 + threadIdx.x * p.ld16 + column0,
+              columns * 2, bar);
+  }
+  const int chunks = columns / 128;
+  const float* from = p.x_scale + column0 / 128;
+#pragma unroll 1
+  for (int at = threadIdx.x; at < p.m * p.chunks; at += blockDim.x) {
+    const int token = p.chunk_magic ? __umulhi(at, p.chunk_magic) : at, chunk = at - token * p.chunks;
+    if (chunk < chunks) scales[chunk * kTokenTiles * 8 + token] = from[token * (p.ld16 / 128) + chunk];
   }
 }
 
@@ -140,14 +175,16 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
   constexpr int kColumns = kCodes == Codes::kInt4 ? 128 : 64, kRuns = kColumns / 32;
   constexpr int kScaleBytes = kWide ? 4 : 2, kRunsOfSet = kSets > 1 ? kRuns / kSets : kRuns;
   extern __shared__ __align__(128) uint8_t shared[];
-  const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32, row = lane / 4, quad = lane % 4;
+  const int tid = threadIdx.x, lane = tid % 32, row = lane / 4, quad = lane % 4;
+  const int warp = __shfl_sync(~0u, tid / 32, 0);  // known to be the same for the whole warp
   const int warp_k = warp % p.warps_k, warp_n = warp / p.warps_k, warps = p.warps_n * p.warps_k;
   const int tile0 = (blockIdx.x * p.warps_n + warp_n) * kRowTiles;
   const int unit0 = blockIdx.y * p.units_per_split, unit1 = min(unit0 + p.units_per_split, p.units_k);
   const int steps = max(0, (unit1 - unit0 - warp_k + p.warps_k - 1) / p.warps_k);
   const int tiles = min(kRowTiles, p.units_n - tile0);  // may be 0 or less: then nothing is loaded, nor written
 
-  const int bar_bytes = (warps * p.stages * 8 + 127) / 128 * 128;
+  const int bar_bytes = (warps * p.stages * 8 + 8 + 127) / 128 * 128;
+  const uint32_t x_bar = shared_address(shared) + warps * p.stages * 8;
   const int chunks = (p.units_per_split * kColumns + 127) / 128;
   float* scales = reinterpret_cast<float*>(shared + bar_bytes);
   const int scale_bytes = (chunks * kTokenTiles * 32 + 127) / 128 * 128;
@@ -161,25 +198,51 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
   const int64_t tile_stride = static_cast<int64_t>(p.units_k) * p.unit_bytes;
   const int64_t step_stride = static_cast<int64_t>(p.warps_k) * p.unit_bytes;
 
-  const auto request = [&](int step) {  // lane 0
-    const int stage = step % p.stages;
-    const uint32_t bar = barriers + stage * 8;
-    barrier_expect(bar, tiles * p.unit_bytes);
+  const uint32_t stage_bytes = kRowTiles * p.unit_bytes;
+  int next = 0;  // step to request, and where
+  uint32_t next_bar = barriers, next_units = ring;
+  const auto request = [&] {
+    barrier_expect(next_bar, tiles * p.unit_bytes);
+    const uint8_t* source = from + next * step_stride;
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r)
-      if (r < tiles)
-        bulk_copy(ring + (stage * kRowTiles + r) * p.unit_bytes, from + r * tile_stride + step * step_stride,
-                  p.unit_bytes, bar);
+      if (r < tiles) bulk_copy(next_units + r * p.unit_bytes, source + r * tile_stride, p.unit_bytes, next_bar);
   };
-  if (lane == 0 && tiles > 0) {
-    for (int s = 0; s < p.stages; ++s) barrier_init(barriers + s * 8);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    for (int s = 0; s < min(p.stages, steps); ++s) request(s);  // weights: nobody writes them
+  const auto advance = [&] {
+    ++next;
+    next_bar += 8;
+    next_units += stage_bytes;
+    if (next_bar == barriers + p.stages * 8) next_bar = barriers, next_units = ring;
+  };
+  if (tiles > 0) {
+    const bool one = elect_one();
+    if (one) {
+#pragma unroll 1
+      for (int s = 0; s < p.stages; ++s) barrier_init(barriers + s * 8);
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncwarp();
+#pragma unroll 1
+    for (int s = 0; s < min(p.stages, steps); ++s) {  // weights: nobody writes them
+      if (one) request();
+      advance();
+    }
   }
   wait_for_previous();
-  stage_activations<kTokenTiles>(p, unit0 * kColumns, (unit1 - unit0) * kColumns, x_shared, scales);
+  const int column0 = unit0 * kColumns, columns = (unit1 - unit0) * kColumns;
+  if (p.x16) {
+    if (tid == 0) {
+      barrier_init(x_bar);
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncwarp();
+    fetch_activations<kTokenTiles>(p, column0, columns, x_shared, scales, x_bar);
+  } else {
+    stage_activations<kTokenTiles>(p, column0, columns, x_shared, scales);
+  }
   __syncthreads();
   let_next_start();
+  if (p.x16) barrier_wait(x_bar, 0);
 
   float sums[kRowTiles][kTokenTiles][4] = {};
   Zeros zeros[kSets == 0 && kZero ? kRowTiles : 1];
@@ -192,10 +255,14 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
       }
 
   const uint32_t x_at = shared_address(x_shared) + row * p.x_row_bytes + quad * 16;
-  for (int step = 0; step < (tiles > 0 ? steps : 0); ++step) {
-    const int stage = step % p.stages, unit = warp_k + step * p.warps_k;  // within the split
-    barrier_wait(barriers + stage * 8, step / p.stages & 1);
-    const uint32_t units = ring + stage * kRowTiles * p.unit_bytes;
+  bool valid[kTokenTiles];
+#pragma unroll
+  for (int t = 0; t < kTokenTiles; ++t) valid[t] = t * 8 + row < p.m;
+  uint32_t bar = barriers, units = ring, phase = 0;
+  int unit = warp_k;  // within the split
+#pragma unroll 1
+  for (int step = 0; step < (tiles > 0 ? steps : 0); ++step, unit += p.warps_k) {
+    barrier_wait(bar, phase);
     float2 x_scale[kTokenTiles];
 #pragma unroll
     for (int t = 0; t < kTokenTiles; ++t)
@@ -207,7 +274,7 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
 #pragma unroll
       for (int t = 0; t < kTokenTiles; ++t) {
         b[t] = {0, 0, 0, 0};
-        if (t * 8 + row < p.m)
+        if (valid[t])
           b[t] = load_shared16(x_at + t * 8 * p.x_row_bytes + (unit * kColumns + run * 32) * 2);
       }
 #pragma unroll
@@ -268,8 +335,14 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
         }
       }
     }
+    bar += 8;
+    units += stage_bytes;
+    if (bar == barriers + p.stages * 8) bar = barriers, units = ring, phase ^= 1;
     __syncwarp();
-    if (lane == 0 && step + p.stages < steps) request(step + p.stages);
+    if (next < steps) {
+      if (elect_one()) request();
+      advance();
+    }
   }
 
   // Sums of the warps along K; the ring's memory is free once all warps are here.
@@ -287,37 +360,36 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
       }
   __syncthreads();
   const int block_rows = p.warps_n * kRowTiles * 16;
+  const int64_t row0 = static_cast<int64_t>(blockIdx.x) * block_rows;
   const auto total = [&](int block_row, int token) {
     const int tile = block_row / 16, wn = tile / kRowTiles, r = tile % kRowTiles;
     const float* at = reduce + ((wn * p.warps_k * kRowTiles + r) * 16 + block_row % 16) * kTokens + token;
     float sum = 0;
+#pragma unroll 4
     for (int w = 0; w < p.warps_k; ++w) sum += at[w * kRowTiles * 16 * kTokens];
-    const int64_t n = static_cast<int64_t>(blockIdx.x) * block_rows + block_row;
+    const int64_t n = row0 + block_row;
     if (n >= p.n) return 0.0f;
     if constexpr (kSets == 0) sum *= reinterpret_cast<const float*>(p.packed + p.row_scales)[n];
     if (p.bias && blockIdx.y == 0) sum += p.bias[n];
     return sum;
   };
-  if (p.gated) {
-    const int half_rows = block_rows / 2;
-    for (int i = tid; i < half_rows * p.m; i += blockDim.x) {
-      const int token = i / half_rows, f = i % half_rows, block_row = f / 8 * 16 + f % 8;
-      const int64_t n = static_cast<int64_t>(blockIdx.x) * half_rows + f;
-      if (n >= p.n / 2) continue;
-      const float gate = total(block_row, token), up = total(block_row + 8, token);
-      static_cast<uint16_t*>(p.y)[token * p.ldy + n] = float_to_bf16_bits(gate / (1.0f + __expf(-gate)) * up);
+#pragma unroll 1
+  for (int token = 0; token < p.m; ++token) {
+#pragma unroll 1
+    for (int i = tid; i < (p.gated ? block_rows / 2 : block_rows); i += blockDim.x) {
+      const int block_row = p.gated ? i / 8 * 16 + i % 8 : i;
+      const float sum = total(block_row, token);
+      if (row0 + block_row >= p.n) continue;
+      if (p.gated) {
+        const float up = total(block_row + 8, token);
+        static_cast<uint16_t*>(p.y)[token * p.ldy + row0 / 2 + i] =
+            float_to_bf16_bits(sum / (1.0f + __expf(-sum)) * up);
+      } else if (p.y_bf16) {
+        static_cast<uint16_t*>(p.y)[token * p.ldy + row0 + i] = float_to_bf16_bits(sum);
+      } else {
+        static_cast<float*>(p.y)[blockIdx.y * p.part_stride + token * p.ldy + row0 + i] = sum;
+      }
     }
-    return;
-  }
-  for (int i = tid; i < block_rows * p.m; i += blockDim.x) {
-    const int token = i / block_rows, block_row = i % block_rows;
-    const int64_t n = static_cast<int64_t>(blockIdx.x) * block_rows + block_row;
-    if (n >= p.n) continue;
-    const float sum = total(block_row, token);
-    if (p.y_bf16)
-      static_cast<uint16_t*>(p.y)[token * p.ldy + n] = float_to_bf16_bits(sum);
-    else
-      static_cast<float*>(p.y)[blockIdx.y * p.part_stride + token * p.ldy + n] = sum;
   }
 }
 

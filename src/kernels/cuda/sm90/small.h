@@ -27,9 +27,12 @@ struct SmallArgs {
   bool y_bf16 = false, gated = false;
   int warps_n = 0, warps_k = 0, stages = 0, units_per_split = 0;
   int x_row_bytes = 0;  // of a token in shared memory
+  int chunks = 0;       // runs of 128 columns in a split
+  uint32_t chunk_magic = 0;  // ceil(2^32 / chunks), for dividing by a multiplication; 0 when chunks is 1
 };
 
 constexpr int64_t kSmallMaxTokens = 64;
+constexpr int64_t kSmallAtOnce = 32;  // of one launch
 
 // Bytes of shared memory, or 0 when the tiles do not exist for this many tokens.
 size_t small_shared_bytes(const UnitLayout& u, int64_t m, const SmallTiles& tiles);

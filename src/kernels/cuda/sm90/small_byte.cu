@@ -30,7 +30,7 @@ Start pick(const UnitLayout& u, int row_tiles, int token_tiles) {
 
 void launch_small_byte(const UnitLayout& u, const SmallArgs& a, const SmallTiles& tiles, size_t shared_bytes,
                        DeviceStream stream) {
-  const int token_tiles = a.m <= 8 ? 1 : a.m <= 16 ? 2 : a.m <= 32 ? 4 : 8;
+  const int token_tiles = a.m <= 8 ? 1 : a.m <= 16 ? 2 : 4;
   const Start start = u.e4m3   ? pick<Codes::kE4M3, false>(u, tiles.row_tiles, token_tiles)
                       : u.zero ? pick<Codes::kInt8, true>(u, tiles.row_tiles, token_tiles)
                                : pick<Codes::kInt8, false>(u, tiles.row_tiles, token_tiles);

@@ -22,7 +22,6 @@ Start usual(int row_tiles, int token_tiles) {
     case 24: return kUsual<4, 2>;
     case 41: return kUsual<1, 4>;
     case 42: return kUsual<2, 4>;
-    case 81: return kUsual<1, 8>;
     default: return nullptr;
   }
 }
@@ -43,7 +42,7 @@ Start other(bool zero, bool wide, int token_tiles) {
 
 void launch_small_int4(const UnitLayout& u, const SmallArgs& a, const SmallTiles& tiles, size_t shared_bytes,
                        DeviceStream stream) {
-  const int token_tiles = a.m <= 8 ? 1 : a.m <= 16 ? 2 : a.m <= 32 ? 4 : 8;
+  const int token_tiles = a.m <= 8 ? 1 : a.m <= 16 ? 2 : 4;
   Start start = nullptr;
   if (u.sets == 1 && !u.zero && !u.wide_scale)
     start = usual(tiles.row_tiles, token_tiles);
