@@ -125,7 +125,7 @@ void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t inde
   a.out = d_.arena_.take<uint16_t>(tokens_ * q_cols, "activations");
   a.one_sequence = one_sequence_;
   const int64_t blocks = tokens_ * c_.kv_heads;
-  a.splits = static_cast<int>(std::clamp<int64_t>(2 * d_.device_->info().multiprocessors / blocks, 1, 32));
+  a.splits = static_cast<int>(std::clamp<int64_t>(6 * d_.device_->info().multiprocessors / blocks, 1, 32));
   a.scratch = d_.arena_.take<float>(tokens_ * c_.heads * a.splits * (c_.head_dim + 2), "activations");
   a.counters = d_.counters_.as<uint32_t>();
   d_.ops_.attention(a, d_.device_->stream());

@@ -32,6 +32,10 @@ const Device* Model::device() const {
   return impl_->device ? &impl_->device->device() : nullptr;
 }
 
+int64_t Model::prompt_chunk() const {
+  return impl_->device ? 2048 : 512;
+}
+
 double Model::device_read_bandwidth() const {
   CHECK(impl_->device != nullptr);
   return impl_->device->read_bandwidth();

@@ -58,6 +58,8 @@ class Model {
   void next_logits(std::span<const SequenceStep> steps, KvCache& cache, float* out, int64_t ldl,
                    ThreadPool& pool) const;
 
+  // Tokens of a prompt that go through forward() at once: bounds the memory of the activations.
+  int64_t prompt_chunk() const;
   const Device* device() const;  // null on the CPU
   // bytes/s that the GPU reads from its memory, measured now.
   double device_read_bandwidth() const;

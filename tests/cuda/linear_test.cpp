@@ -53,7 +53,7 @@ std::vector<LinearProblem> problems() {
 // One problem on the GPU and on the CPU, same bf16 activations.
 struct Both {
   Both(const LinearProblem& problem, int64_t m, bool bias) : c(make_case(problem, m, false, bias, 5)) {
-    for (float& x : c.x) x = round_bf16(x);
+    for (float& value : c.x) value = round_bf16(value);
     std::vector<uint16_t> narrow;
     for (const float v : c.x) narrow.push_back(float_to_bf16(v));
     x = to_gpu(narrow);
@@ -66,10 +66,10 @@ struct Both {
     const LinearKernel& kernel = *linear_kernels().back();
     LinearCase exact = c;
     exact.problem.scale_type = c.problem.scale_type;
-    auto packed = exact.pack(kernel);
+    auto bytes = exact.pack(kernel);
     std::vector<float> y(static_cast<size_t>(c.m * c.problem.n));
     ThreadPool pool(2);
-    kernel.run(exact.problem, LinearCase::aligned(packed), exact.args(y.data(), c.problem.n), pool);
+    kernel.run(exact.problem, LinearCase::aligned(bytes), exact.args(y.data(), c.problem.n), pool);
     return y;
   }
   DeviceWeightRows rows(int64_t row0, int64_t count) const {
@@ -81,7 +81,7 @@ struct Both {
     r.zero_points = zeros.as<int8_t>() + row0 * groups;
     return r;
   }
-  std::vector<float> run(const DeviceLinearKernel& kernel, bool y_bf16, int max_parts) {
+  std::vector<float> run(const DeviceLinearKernel& kernel, bool y_bf16, int max_parts, bool as_x16 = false) {
     const LinearProblem& p = c.problem;
     Device& d = *gpu();
     if (packed.empty()) {
@@ -99,6 +99,17 @@ struct Both {
     a.max_parts = max_parts, a.part_stride = stride;
     a.bias = bias_values.as<float>();
     a.workspace = workspace.data(), a.workspace_bytes = workspace.size();
+    if (as_x16) {
+      QuantizeArgs q;
+      q.rows = c.m, q.cols = p.k, q.x = x.as<uint16_t>(), q.ldx = c.ldx;
+      q.form.kind = DeviceForm::Kind::kHalf, q.form.group = kScaleColumns;
+      q.ld16 = round_up(p.k, kScaleColumns);
+      x16 = poisoned(static_cast<size_t>(c.m * q.ld16) * 2);
+      x_scale = poisoned(static_cast<size_t>(c.m * q.ld16 / kScaleColumns) * 4);
+      q.x16 = x16.as<uint16_t>(), q.x_scale = x_scale.as<float>();
+      device_ops(d.info()).quantize(q, d.stream());
+      a.x = nullptr, a.x16 = x16.data(), a.x_scale = x_scale.as<float>(), a.ld16 = q.ld16;
+    }
     const int parts = kernel.run(p, packed.data(), a, d.info(), d.stream());
     EXPECT_LE(parts, max_parts);
     std::vector<float> out;
@@ -115,7 +126,7 @@ struct Both {
     return out;
   }
   LinearCase c;
-  DeviceBuffer x, codes, scales, zeros, bias_values, packed;
+  DeviceBuffer x, codes, scales, zeros, bias_values, packed, x16, x_scale;
 };
 
 TEST(DeviceLinear, EveryKernelAgreesWithTheReference) {
@@ -128,7 +139,12 @@ TEST(DeviceLinear, EveryKernelAgreesWithTheReference) {
       for (const int64_t m : {1, 3, 8, 9, 16, 30, 64, 70, 200})
         for (const bool bf16 : {false, true}) {
           Both both(p, m, m == 3 || m == 70);
-          const double error = relative_error(both.run(*kernel, bf16, bf16 ? 1 : 4), both.reference());
+          const std::vector<float> want = both.reference();
+          const double error = relative_error(both.run(*kernel, bf16, bf16 ? 1 : 4), want);
+          if (m <= kSmallTokens) {
+            EXPECT_LT(relative_error(both.run(*kernel, bf16, bf16 ? 1 : 8, true), want), 4e-3)
+                << kernel->name << ", x16, " << describe(p, m);
+          }
           // The reference rounds weights to bf16, which the fast path does not; outputs are rounded when bf16.
           EXPECT_LT(error, 4e-3) << kernel->name << ", " << describe(p, m) << (bf16 ? " to bf16" : "");
           worst = std::max(worst, error);

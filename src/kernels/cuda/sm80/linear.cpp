@@ -10,8 +10,8 @@ namespace roundel::cuda {
 namespace {
 
 constexpr size_t kBlasWorkspace = 16 << 20;
-// Weights that are unpacked at once: 32 MiB of bf16 stay in a big L2 cache until they are multiplied.
-constexpr int64_t kBlockWeights = 16 << 20;
+// Weights that are unpacked at once: 64 MiB of bf16.
+constexpr int64_t kBlockWeights = 32 << 20;
 
 int64_t round_up8(int64_t k) {
   return (k + 7) / 8 * 8;

@@ -11,9 +11,12 @@ template <int kVec>
 __global__ void __launch_bounds__(1024) norm_kernel(const NormArgs a) {
   extern __shared__ float values[];
   __shared__ float scratch[32];
+  const int tid = threadIdx.x, threads = blockDim.x;
+  float first_gain[kVec];  // read while the kernel before still runs: nobody writes weights
+#pragma unroll
+  for (int j = 0; j < kVec; ++j) first_gain[j] = tid * kVec + j < a.cols ? a.gain[tid * kVec + j] : 0.0f;
   wait_for_previous();
   let_next_start();
-  const int tid = threadIdx.x, threads = blockDim.x;
   const int64_t out_row = blockIdx.x, row = a.rows_in ? a.rows_in[out_row] : out_row;
   float* residual = a.residual + row * a.ld;
   float sum = 0;
@@ -39,7 +42,7 @@ __global__ void __launch_bounds__(1024) norm_kernel(const NormArgs a) {
   for (int64_t i = tid * kVec; i < a.cols; i += threads * kVec) {
     float v[kVec];
     for (int j = 0; j < kVec; ++j) {
-      v[j] = values[i + j] * r * a.gain[i + j];
+      v[j] = values[i + j] * r * (i == tid * kVec ? first_gain[j] : a.gain[i + j]);
       values[i + j] = v[j];
       if (a.y_float) a.y_float[out_row * a.ldy_float + i + j] = v[j];
     }
@@ -105,8 +108,15 @@ __global__ void __launch_bounds__(kRopeWarps * 32) rope_kernel(const RopeArgs a)
   const int64_t h = is_q ? head : is_v ? head - a.heads - a.kv_heads : head - a.heads;
   const DeviceMatrix& from = is_q ? a.q : is_v ? a.v : a.k;
   const int d = static_cast<int>(a.head_dim), half = static_cast<int>(a.half);
-  float x[kMaxPerLane];
+  float x[kMaxPerLane], turn_cos[kMaxPerLane], turn_sin[kMaxPerLane];  // all reads of the kernel at once
   float sum = 0;
+  const TokenInfo info = a.info[token];
+#pragma unroll
+  for (int j = 0; j < kMaxPerLane; ++j) {
+    const int i = lane + 32 * j, at = i < half ? i : i - half;
+    turn_cos[j] = !is_v && i < 2 * half ? a.cos[token * half + at] : 1.0f;
+    turn_sin[j] = !is_v && i < 2 * half ? a.sin[token * half + at] : 0.0f;
+  }
   for (int j = 0; j < kMaxPerLane; ++j) {
     const int i = lane + 32 * j;
     x[j] = i < d ? matrix_value(from, token, h * d + i) : 0.0f;
@@ -123,21 +133,19 @@ __global__ void __launch_bounds__(kRopeWarps * 32) rope_kernel(const RopeArgs a)
   if (!is_v) {
     for (int j = 0; j < kMaxPerLane; ++j) values[lane + 32 * j] = x[j];
     __syncwarp();
-    const float* cos = a.cos + token * half;
-    const float* sin = a.sin + token * half;
+#pragma unroll
     for (int j = 0; j < kMaxPerLane; ++j) {
       const int i = lane + 32 * j;
-      if (i < half)
-        x[j] = x[j] * cos[i] - values[i + half] * sin[i];
-      else if (i < 2 * half)
-        x[j] = x[j] * cos[i - half] + values[i - half] * sin[i - half];
+      if (i < 2 * half) {
+        const float other = i < half ? -values[i + half] : values[i - half];
+        x[j] = x[j] * turn_cos[j] + other * turn_sin[j];
+      }
     }
   }
   uint16_t* to;
   if (is_q) {
     to = a.q_out + (token * a.heads + h) * d;
   } else {
-    const TokenInfo info = a.info[token];
     to = info.cache + (((2 * a.layer + is_v) * a.kv_heads + h) * info.capacity + info.position) * d;
     for (int j = 0; j < kMaxPerLane; ++j) x[j] = through_cache(a, x[j], is_v ? a.value_scale : a.key_scale);
   }

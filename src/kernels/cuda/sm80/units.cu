@@ -85,28 +85,56 @@ __device__ Qparams qparams_at(const UnitLayout& u, const uint8_t* packed, int64_
           u.zero ? static_cast<float>(static_cast<int8_t>(after[u.sets * kUnitRows * u.scale_bytes + at])) : 0.0f};
 }
 
-// One thread for 8 columns of a row: they are together in a lane of the unit, and 16 bytes of output.
+// Eight columns of a row from a lane's words: bytes `first` and up of each (see code_place), less the zero point, scaled.
+template <int kBits, bool kE4M3>
+__device__ __forceinline__ void unpack8(const uint32_t* words, int high_row, const Qparams& q, float (&v)[8]) {
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    float code;
+    if constexpr (kBits == 4) {  // a word holds 4 columns of both rows
+      const uint32_t w = words[i / 4] >> (8 * high_row);
+      code = static_cast<float>(static_cast<int>(w >> (16 * (i % 2) + 4 * (i % 4 / 2)) & 15) - 8);
+    } else {
+      const uint32_t byte = words[i / 2] >> (16 * high_row + 8 * (i % 2)) & 255;
+      code = kE4M3 ? __half2float(__half(__nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(byte), __NV_E4M3)))
+                   : static_cast<float>(static_cast<int>(byte) - 128);
+    }
+    v[i] = (code - q.zero) * q.scale;
+  }
+}
+
+// A thread takes 16 bytes of a lane: two rows, and two runs of 32 columns (4 bits) or one (8 bits).
+template <int kBits, bool kE4M3>
 __global__ void __launch_bounds__(256)
     unpack_kernel(const UnitLayout u, const uint8_t* packed, int64_t row0, int64_t rows, uint16_t* w, int64_t ldw) {
   wait_for_previous();
   let_next_start();
-  const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x, per_row = ldw / 8;
-  if (i >= rows * per_row) return;
-  // Neighbouring threads take neighbouring 8 columns of 4, then rows: what they read of a unit lies together.
-  const int64_t r = i / per_row, c = i % per_row * 8, row = row0 + r;
-  const Qparams q = qparams_at(u, packed, row, c);
-  const uint8_t* unit = packed + unit_offset(u, row, c);
-  const int in_row = static_cast<int>(row % kUnitRows), in_unit = static_cast<int>(c % u.unit_k);
-  uint32_t out[4];
+  const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x;
+  const int lane = static_cast<int>(i % 32), half = static_cast<int>(i / 32 % 2);
+  const int64_t unit = i / 64, tile = row0 / kUnitRows + unit / u.units_k, unit_k = unit % u.units_k;
+  if (tile * kUnitRows >= row0 + rows) return;
+  const uint8_t* at = packed + (tile * u.units_k + unit_k) * u.unit_bytes;
+  const uint4 loaded = *reinterpret_cast<const uint4*>(at + half * 512 + lane * 16);
+  const uint32_t words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
+  constexpr int kRuns = kBits == 4 ? 2 : 1;
 #pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    float v[2];
+  for (int r = 0; r < kRuns; ++r)
 #pragma unroll
-    for (int b = 0; b < 2; ++b)
-      v[b] = c + 2 * j + b < u.k ? (code_at(u, unit, in_row, in_unit + 2 * j + b) - q.zero) * q.scale : 0.0f;
-    out[j] = float_to_bf16_bits(v[0]) | uint32_t{float_to_bf16_bits(v[1])} << 16;
-  }
-  *reinterpret_cast<uint4*>(w + r * ldw + c) = {out[0], out[1], out[2], out[3]};
+    for (int high = 0; high < 2; ++high) {
+      const int64_t row = tile * kUnitRows + lane / 4 + 8 * high;
+      const int64_t c = unit_k * u.unit_k + (half * kRuns + r) * 32 + lane % 4 * 8;
+      if (row >= row0 + rows || c >= ldw) continue;
+      float v[8];
+      unpack8<kBits, kE4M3>(words + 2 * r, high, qparams_at(u, packed, row, c), v);
+      uint32_t out[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (c + 2 * j >= u.k) v[2 * j] = 0;
+        if (c + 2 * j + 1 >= u.k) v[2 * j + 1] = 0;
+        out[j] = float_to_bf16_bits(v[2 * j]) | uint32_t{float_to_bf16_bits(v[2 * j + 1])} << 16;
+      }
+      *reinterpret_cast<uint4*>(w + (row - row0) * ldw + c) = {out[0], out[1], out[2], out[3]};
+    }
 }
 
 __global__ void __launch_bounds__(256)
@@ -136,8 +164,10 @@ void pack_units(const LinearProblem& p, const DeviceWeightRows& rows, uint8_t* p
 
 void unpack_units(const LinearProblem& p, const uint8_t* packed, int64_t row0, int64_t rows, uint16_t* w, int64_t ldw,
                   DeviceStream stream) {
-  launch(unpack_kernel, blocks(rows * ldw / 8), 256, 0, stream, "unpacking", unit_layout(p), packed, row0, rows, w,
-         ldw);
+  const UnitLayout u = unit_layout(p);
+  const auto kernel = u.bits == 4 ? unpack_kernel<4, false> : u.e4m3 ? unpack_kernel<8, true> : unpack_kernel<8, false>;
+  const int64_t tiles = (rows + kUnitRows - 1) / kUnitRows;  // row0 is a multiple of 32
+  launch(kernel, blocks(tiles * u.units_k * 64), 256, 0, stream, "unpacking", u, packed, row0, rows, w, ldw);
 }
 
 void unpack_unit_rows(const LinearProblem& p, const uint8_t* packed, const int32_t* ids, int64_t id_stride,

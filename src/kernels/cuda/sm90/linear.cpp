@@ -73,10 +73,11 @@ struct Measured {
   SmallTiles tiles;
 };
 constexpr Measured kMeasured[] = {
-    {6144, 4096, 1, {2, 2, 2, 2, 4}},
-    {4096, 4096, 1, {4, 2, 2, 3, 4}},
-    {28672, 4096, 1, {2, 4, 2, 4, 1}},
-    {4096, 14336, 1, {2, 4, 2, 3, 8}},
+    {6144, 4096, 1, {2, 2, 2, 2, 4}},   {6144, 4096, 8, {2, 6, 2, 3, 4}},   {6144, 4096, 16, {2, 6, 1, 3, 8}},
+    {6144, 4096, 32, {1, 6, 1, 2, 4}},  {4096, 4096, 1, {4, 2, 2, 3, 4}},   {4096, 4096, 8, {2, 4, 1, 4, 8}},
+    {4096, 4096, 16, {2, 4, 1, 4, 8}},  {4096, 4096, 32, {1, 8, 1, 4, 4}},  {28672, 4096, 1, {2, 4, 2, 4, 1}},
+    {28672, 4096, 16, {2, 8, 2, 2, 1}}, {28672, 4096, 32, {2, 8, 1, 2, 2}}, {4096, 14336, 1, {2, 4, 2, 3, 8}},
+    {4096, 14336, 8, {2, 8, 2, 3, 8}},  {4096, 14336, 16, {2, 4, 2, 2, 8}}, {4096, 14336, 32, {2, 8, 1, 2, 8}},
 };
 
 // Rough time in us of a choice: the busiest multiprocessor's share of the weight and of the activations, more when too
@@ -93,7 +94,8 @@ double estimate(const UnitLayout& u, int64_t m, const SmallTiles& t, int sms, si
       static_cast<double>(turns * m * units_per_split(u, t.splits) * u.unit_k * 2) / (m > 1 ? 80e3 : 40e3);
   const double flight = static_cast<double>(std::min(resident, turns) * warps * t.stages * t.row_tiles * u.unit_bytes);
   const double thin = flight < 40e3 ? 40e3 / flight : 1;
-  return read * thin + stage + 0.06 * static_cast<double>(t.splits) + 0.05 * t.warps_k;
+  const double parts = static_cast<double>(t.splits * m * u.n * 8) / 4e6;  // written, and read by the next kernel
+  return read * thin + stage + parts + 0.06 * t.splits + 0.05 * t.warps_k;
 }
 
 }  // namespace
