@@ -70,3 +70,12 @@ function(roundel_isa NAME)
     target_compile_options(roundel_kernels_${NAME} PRIVATE -fno-sanitize=fuzzer-no-link)
   endif()
 endfunction()
+
+# roundel_cuda(NAME ARCHITECTURES ... SOURCES ...): the .cu files of one folder of kernels/cuda.
+function(roundel_cuda NAME)
+  cmake_parse_arguments(ARG "" "" "ARCHITECTURES;SOURCES" ${ARGN})
+  add_library(roundel_kernels_cuda_${NAME} STATIC ${ARG_SOURCES})
+  set_target_properties(roundel_kernels_cuda_${NAME} PROPERTIES CUDA_ARCHITECTURES "${ARG_ARCHITECTURES}")
+  target_include_directories(roundel_kernels_cuda_${NAME} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  target_compile_options(roundel_kernels_cuda_${NAME} PRIVATE -O3 -Xcompiler=-Wall -Xcompiler=-Wno-unused-function)
+endfunction()

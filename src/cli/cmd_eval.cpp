@@ -40,7 +40,9 @@ void run(const State& s) {
   const std::string text = read_text_file(s.text, 1ull << 30);
   LoadedModel baseline;
   if (!s.baseline.empty())
-    baseline = load_model(s.baseline, {.threads = s.load.threads, .quantize = std::nullopt});
+    baseline =
+        load_model(s.baseline,
+                   {.threads = s.load.threads, .quantize = std::nullopt, .gpu = device_index(s.load.device)});
   const EvalResult r =
       evaluate_text(loaded, text, s.text, s.params, s.baseline.empty() ? nullptr : &baseline);
   s.json.write(to_json_result(r, s.params.window));

@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/plan_table.h"
+#include "kernels/device_list.h"
 #include "quantize/recipe_plan.h"
 
 namespace roundel::cli {
@@ -22,12 +23,12 @@ void add_plan(CLI::App& app) {
   declare_path(*c, s->path);
   s->quant.declare(*c, "--scheme,--quantize");
   c->add_option("--recipe", s->recipe, "llm-compressor recipe instead of flags")->type_name("FILE");
-  c->add_option("--device", s->device, "Where it would run: cpu")
-      ->check(CLI::IsMember({"cpu"}))
-      ->type_name("DEVICE");
+  c->add_option("--device", s->device, "Where it would run: cpu, cuda or cuda:N")->type_name("DEVICE");
   c->add_flag("--explain", s->explain, "Why better kernels refused, for every kind of module");
   s->json.declare(*c);
   c->callback([s, c] {
+    const std::optional<int> index = device_index(s->device);
+    const std::unique_ptr<Device> gpu = index ? open_device(*index) : nullptr;
     const ModelFiles files = open_model(s->path);
     for (const std::string& w : files.warnings) log_warn("{}", w);
     PlanResult result;
@@ -39,8 +40,8 @@ void add_plan(CLI::App& app) {
       result.plan = files.stored_plan;
     }
     for (const std::string& w : result.warnings) log_warn("{}", w);
-    s->json.write(plan_json(result));
-    if (!s->json.only_json()) write_stdout(plan_text(result.plan, s->explain));
+    s->json.write(plan_json(result, gpu.get()));
+    if (!s->json.only_json()) write_stdout(plan_text(result.plan, s->explain, gpu.get()));
     result.problems.throw_if_any("the plan has problems");
   });
 }

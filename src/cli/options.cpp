@@ -40,16 +40,27 @@ PlanRequest QuantFlags::request(const char* scheme_flag, bool can_calibrate) con
 }
 
 void LoadFlags::declare(CLI::App& command) {
-  command.add_option("--device", device, "Where to run: cpu")->type_name("DEVICE")->capture_default_str();
+  command.add_option("--device", device, "Where to run: cpu, or a CUDA GPU: cuda, cuda:1")
+      ->type_name("DEVICE")
+      ->capture_default_str();
   command.add_option("--threads", threads, "Threads (default: one for each usable core)")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
   quantize.declare(command, "--quantize");
 }
 
+std::optional<int> device_index(const std::string& device) {
+  if (device == "cpu") return std::nullopt;
+  if (device == "cuda") return 0;
+  const std::string digits = device.starts_with("cuda:") ? device.substr(5) : "";
+  if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos)
+    fail(ErrorCode::kUsage, "--device {}: expected cpu, cuda or cuda:N", device);
+  return std::stoi(digits);
+}
+
 LoadOptions LoadFlags::options() const {
-  if (device != "cpu") fail(ErrorCode::kUnsupported, "--device {}: this build runs on the cpu only", device);
   LoadOptions options;
+  options.gpu = device_index(device);
   options.threads = threads;
   if (quantize.any())
     options.quantize = quantize.request("--quantize");

@@ -28,6 +28,9 @@ struct LoadFlags {
   LoadOptions options() const;
 };
 
+// The GPU that --device asks for; none: the CPU. Error(kUsage) for another text.
+std::optional<int> device_index(const std::string& device);
+
 // Every command's PATH argument.
 void declare_path(CLI::App& command, std::string& path, const char* name = "PATH",
                   const char* help = "Checkpoint folder: config.json and safetensors");

@@ -4,13 +4,14 @@
 
 #include "base/log.h"
 #include "cli/table.h"
+#include "kernels/device_list.h"
 #include "model/plan_report.h"
 #include "tensor/tensor.h"
 
 namespace roundel::cli {
 
-std::string plan_text(const Plan& plan, bool explain) {
-  const PlanReport report = report_plan(plan);
+std::string plan_text(const Plan& plan, bool explain, const Device* device) {
+  const PlanReport report = report_plan(plan, device);
   Table table({"module", "shape", "scheme", "format", "bytes", "kernel", "note"});
   std::string reasons, last;
   for (size_t i = 0; i < plan.entries.size(); ++i) {
@@ -32,8 +33,8 @@ std::string plan_text(const Plan& plan, bool explain) {
   return text + reasons;
 }
 
-Json plan_json(const PlanResult& result) {
-  const PlanReport report = report_plan(result.plan);
+Json plan_json(const PlanResult& result, const Device* device) {
+  const PlanReport report = report_plan(result.plan, device);
   Json modules = Json::array(), problems = Json::array();
   for (size_t i = 0; i < report.rows.size(); ++i) {
     const PlanEntry& e = result.plan.entries[i];

@@ -5,10 +5,14 @@
 #include "base/json.h"
 #include "scheme/plan.h"
 
+namespace roundel {
+class Device;
+}
+
 namespace roundel::cli {
 
-// explain: also why better kernels refused.
-std::string plan_text(const Plan& plan, bool explain);
-Json plan_json(const PlanResult& result);
+// explain: also why better kernels refused. device: the GPU whose kernels are named; null: the CPU's.
+std::string plan_text(const Plan& plan, bool explain, const Device* device = nullptr);
+Json plan_json(const PlanResult& result, const Device* device = nullptr);
 
 }  // namespace roundel::cli

@@ -53,7 +53,7 @@ class Runner {
     for (int64_t b = 0; b < params.batch; ++b)
       cache_.reserve(b, params.prompt_tokens + params.decode_tokens + 1);
     const size_t rows = static_cast<size_t>(
-        std::max<int64_t>({params.batch, std::min<int64_t>(params.prompt_tokens, 512), 1}));
+        std::max<int64_t>({params.batch, std::min<int64_t>(params.prompt_tokens, model_.prompt_chunk()), 1}));
     hidden_.resize(rows * static_cast<size_t>(model_.hidden_ld()));
     logits_.resize(static_cast<size_t>(params.batch) * vocab);
   }
@@ -78,11 +78,15 @@ class Runner {
  private:
   void prefill(int64_t slot) {
     const std::span<const int32_t> all(ids_.data(), static_cast<size_t>(params_.prompt_tokens));
-    for (size_t at = 0; at < all.size(); at += 512) {
+    const size_t chunk = static_cast<size_t>(model_.prompt_chunk());
+    for (size_t at = 0; at < all.size(); at += chunk) {
       throw_if_interrupted();
-      const SequenceStep step{slot, all.subspan(at, std::min<size_t>(512, all.size() - at)),
+      const SequenceStep step{slot, all.subspan(at, std::min(chunk, all.size() - at)),
                               static_cast<int64_t>(all.size())};
-      model_.forward({&step, 1}, cache_, hidden_.data(), pool_);
+      if (at + step.tokens.size() < all.size())
+        model_.forward({&step, 1}, cache_, hidden_.data(), pool_);
+      else
+        model_.next_logits({&step, 1}, cache_, logits_.data(), model_.config().vocab_size, pool_);
     }
   }
   void decode(int64_t position) {
@@ -90,8 +94,7 @@ class Runner {
     std::vector<SequenceStep> steps;
     for (int64_t b = 0; b < params_.batch; ++b)
       steps.push_back({b, {&ids_[static_cast<size_t>(position)], 1}});
-    model_.forward(steps, cache_, hidden_.data(), pool_);
-    model_.logits(hidden_.data(), params_.batch, logits_.data(), model_.config().vocab_size, pool_);
+    model_.next_logits(steps, cache_, logits_.data(), model_.config().vocab_size, pool_);
   }
 
   const Model& model_;
@@ -110,7 +113,8 @@ BenchmarkResult run_benchmark(const LoadedModel& loaded, const BenchmarkParams& 
     fail(ErrorCode::kInvalid, "{} prompt and {} decode tokens, the model has {} positions",
          params.prompt_tokens, params.decode_tokens, positions);
   BenchmarkResult result;
-  result.read_bandwidth = measure_read_bandwidth(*loaded.pool);
+  result.read_bandwidth =
+      loaded.model->device() ? loaded.model->device_read_bandwidth() : measure_read_bandwidth(*loaded.pool);
   Runner runner(loaded, params);
   runner.round();
   std::vector<double> prefill, decode;

@@ -6,8 +6,6 @@
 
 namespace roundel {
 
-constexpr size_t kPrefillChunk = 512;  // bounds the activations' memory
-
 Generator::Generator(const LoadedModel& loaded, const Tokenizer& tokenizer)
     : loaded_(loaded), tokenizer_(tokenizer), cache_(loaded.model->make_cache(1)) {
   logits_.resize(static_cast<size_t>(loaded.model->config().vocab_size));
@@ -15,18 +13,20 @@ Generator::Generator(const LoadedModel& loaded, const Tokenizer& tokenizer)
 
 void Generator::prefill(std::span<const int32_t> tokens) {
   const Model& model = *loaded_.model;
-  const size_t ld = static_cast<size_t>(model.hidden_ld());
+  const size_t ld = static_cast<size_t>(model.hidden_ld()), chunk = static_cast<size_t>(model.prompt_chunk());
   const int64_t end = static_cast<int64_t>(held_.size() + tokens.size());
-  for (size_t at = 0; at < tokens.size(); at += kPrefillChunk) {
+  for (size_t at = 0; at < tokens.size(); at += chunk) {
     throw_if_interrupted();
-    const auto part = tokens.subspan(at, std::min(kPrefillChunk, tokens.size() - at));
-    hidden_.resize(std::max(hidden_.size(), part.size() * ld));
+    const auto part = tokens.subspan(at, std::min(chunk, tokens.size() - at));
     const SequenceStep step{0, part, end};
-    model.forward({&step, 1}, cache_, hidden_.data(), *loaded_.pool);
+    if (at + part.size() == tokens.size()) {
+      model.next_logits({&step, 1}, cache_, logits_.data(), static_cast<int64_t>(logits_.size()),
+                        *loaded_.pool);
+    } else {
+      hidden_.resize(std::max(hidden_.size(), part.size() * ld));
+      model.forward({&step, 1}, cache_, hidden_.data(), *loaded_.pool);
+    }
     held_.insert(held_.end(), part.begin(), part.end());
-    if (at + part.size() == tokens.size())
-      model.logits(hidden_.data() + (part.size() - 1) * ld, 1, logits_.data(),
-                   static_cast<int64_t>(logits_.size()), *loaded_.pool);
   }
 }
 

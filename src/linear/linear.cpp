@@ -1,7 +1,6 @@
 #include "linear/linear.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -35,9 +34,11 @@ int64_t group_columns(const QuantArgs& w, int64_t k) {
   return k;
 }
 
-// Which form of the activations a scheme asks for. Integer activations meet integer weights as codes; every other pair
+}  // namespace
+
+// Integer activations meet integer weights as codes; every other pair
 // meets as floats that were rounded to the activation's format.
-ActForm form_of(const Scheme& scheme) {
+ActForm activation_form(const Scheme& scheme) {
   ActForm form;
   if (!scheme.weights || !scheme.input) return form;
   const QuantArgs& in = *scheme.input;
@@ -58,8 +59,6 @@ ActForm form_of(const Scheme& scheme) {
   return form;
 }
 
-}  // namespace
-
 LinearProblem linear_problem(const LinearSpec& spec) {
   LinearProblem p;
   p.n = spec.n;
@@ -77,7 +76,7 @@ LinearProblem linear_problem(const LinearSpec& spec) {
   p.has_zero_point = !w.symmetric;
   p.group = group_columns(w, spec.k);
   p.scale_type = scale_type_of(spec.dtype);
-  const ActForm::Kind kind = form_of(spec.scheme).kind;
+  const ActForm::Kind kind = activation_form(spec.scheme).kind;
   const bool codes =
       kind == ActForm::Kind::kInt8 || kind == ActForm::Kind::kInt8Asym || kind == ActForm::Kind::kInt8Static;
   p.act = codes ? ActType::kInt8 : ActType::kFloat;
@@ -88,7 +87,7 @@ Linear::Linear(LinearSpec spec)
     : spec_(std::move(spec)),
       problem_(linear_problem(spec_)),
       kernel_(&choose_linear(problem_)),
-      form_(form_of(spec_.scheme)),
+      form_(activation_form(spec_.scheme)),
       packed_(kernel_->packed_bytes(problem_)) {}
 
 void Linear::pack(const QuantizedRows& rows) {
@@ -97,10 +96,7 @@ void Linear::pack(const QuantizedRows& rows) {
                   problem_.has_zero_point ? rows.zero_points.data() : nullptr};
   std::vector<int8_t> ordered;
   if (!form_.order.empty()) {
-    ordered.resize(rows.codes.size());
-    for (int64_t r = 0; r < rows.rows; ++r)
-      for (int64_t c = 0; c < spec_.k; ++c)
-        ordered[r * spec_.k + c] = rows.codes[r * spec_.k + form_.order[c]];
+    ordered = reorder_columns(rows, form_.order);
     view.codes = ordered.data();
   }
   kernel_->pack(problem_, view, packed_.data());
@@ -109,6 +105,15 @@ void Linear::pack(const QuantizedRows& rows) {
 void Linear::pack_dense(int64_t row0, int64_t rows, const void* data) {
   CHECK(!spec_.scheme.weights);
   kernel_->pack(problem_, WeightRows{row0, rows, data, nullptr, nullptr}, packed_.data());
+}
+
+void Linear::pack_dense(int64_t row0, int64_t rows, const void* data, ThreadPool& pool) {
+  // Packing rows is independent work; kRowUnit rows at a time keep the packed blocks whole.
+  const auto* bytes = static_cast<const uint8_t*>(data);
+  const int64_t row_bytes = spec_.k * static_cast<int64_t>(dtype_size(spec_.dtype));
+  pool.parallel_for(rows, kRowUnit, [&](int64_t begin, int64_t end) {
+    pack_dense(row0 + begin, end - begin, bytes + begin * row_bytes);
+  });
 }
 
 void Linear::set_bias(std::vector<float> bias) {
@@ -123,10 +128,7 @@ void Linear::set_input_scale(float scale, int32_t zero_point) {
 
 void Linear::set_group_index(const std::vector<int32_t>& group_of_column) {
   CHECK(static_cast<int64_t>(group_of_column.size()) == spec_.k);
-  form_.order.resize(group_of_column.size());
-  std::iota(form_.order.begin(), form_.order.end(), 0);
-  std::stable_sort(form_.order.begin(), form_.order.end(),
-                   [&](int32_t a, int32_t b) { return group_of_column[a] < group_of_column[b]; });
+  form_.order = group_order(group_of_column);
 }
 
 void Linear::forward(LinearInput& input, float* y, int64_t ldy, ThreadPool& pool) const {

@@ -11,41 +11,36 @@
 #include "codec/quantized_rows.h"
 #include "kernels/list.h"
 #include "linear/linear_input.h"
+#include "linear/weight_target.h"
 #include "scheme/quant_args.h"
 #include "tensor/tensor.h"
 
 namespace roundel {
 
-struct LinearSpec {
-  std::string name;
-  int64_t n = 0, k = 0;
-  Scheme scheme;               // weights empty: dense
-  DType dtype = DType::kBF16;  // of a dense weight, or of the scales
-};
-
 // The problem a kernel is asked to solve for a linear, without allocating anything (what `plan --explain` asks about).
 LinearProblem linear_problem(const LinearSpec& spec);
 
-class Linear {
+// Which form of the activations a scheme asks for.
+ActForm activation_form(const Scheme& scheme);
+
+class Linear : public WeightTarget {
  public:
   explicit Linear(LinearSpec spec);
 
-  // Chunks may come in any order; row0 is a multiple of kRowUnit.
-  void pack(const QuantizedRows& rows);
-  void pack_dense(int64_t row0, int64_t rows, const void* data);  // rows in spec().dtype
-  void set_bias(std::vector<float> bias);                         // (N)
-  // Static activations: scale and zero point of the input.
-  void set_input_scale(float scale, int32_t zero_point);
-  // weight_g_idx: the group of every column. Before the first pack().
-  void set_group_index(const std::vector<int32_t>& group_of_column);
+  void pack(const QuantizedRows& rows) override;
+  void pack_dense(int64_t row0, int64_t rows, const void* data);
+  void pack_dense(int64_t row0, int64_t rows, const void* data, ThreadPool& pool) override;
+  void set_bias(std::vector<float> bias) override;
+  void set_input_scale(float scale, int32_t zero_point) override;
+  void set_group_index(const std::vector<int32_t>& group_of_column) override;
 
   void forward(LinearInput& input, float* y, int64_t ldy, ThreadPool& pool) const;
   // Row `row` of the weight as floats (K): an embedding lookup.
   void read_row(int64_t row, float* out) const;
 
-  const LinearSpec& spec() const { return spec_; }
+  const LinearSpec& spec() const override { return spec_; }
   const LinearKernel& kernel() const { return *kernel_; }
-  size_t packed_bytes() const { return packed_.size(); }
+  size_t packed_bytes() const override { return packed_.size(); }
 
  private:
   LinearSpec spec_;

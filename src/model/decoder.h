@@ -56,11 +56,14 @@ struct Decoder {
   }
 };
 
+std::unique_ptr<Rope> make_rope(const ModelConfig& config);
+// The tokens that a layer looks back, itself included; 0: all.
+int64_t layer_window(const ModelConfig& config, int64_t layer);
+
 // The decoder with all its linears constructed for the plan, weights not yet filled.
 Decoder build_decoder(const ModelFiles& files, const Plan& plan);
 // One layer of it, linears constructed for the plan, nothing filled.
 DecoderLayer build_layer(const ModelFiles& files, const Plan& plan, int64_t index);
-std::unique_ptr<Rope> make_rope(const ModelConfig& config);
 // A norm's gain or a bias as floats. The tensor exists; a value that is not finite is a warning.
 std::vector<float> read_vector(const ModelFiles& files, const std::string& name);
 // Streams every weight in.

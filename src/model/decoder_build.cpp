@@ -53,10 +53,14 @@ DecoderLayer build_layer(const ModelFiles& files, const Plan& plan, int64_t inde
     layer.up = make_linear(plan, p + "mlp.up_proj");
   }
   layer.down = make_linear(plan, p + "mlp.down_proj");
-  const auto& types = files.config.layer_types;
-  const bool slides = types.empty() || types[static_cast<size_t>(index)] == "sliding_attention";
-  layer.window = slides ? files.config.sliding_window : 0;
+  layer.window = layer_window(files.config, index);
   return layer;
+}
+
+int64_t layer_window(const ModelConfig& config, int64_t layer) {
+  const auto& types = config.layer_types;
+  const bool slides = types.empty() || types[static_cast<size_t>(layer)] == "sliding_attention";
+  return slides ? config.sliding_window : 0;
 }
 
 Decoder build_decoder(const ModelFiles& files, const Plan& plan) {

@@ -2,12 +2,15 @@
 
 #include "base/log.h"
 #include "base/process.h"
+#include "kernels/device_list.h"
 
 namespace roundel {
 
 LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& options) {
   const double start = seconds_now();
   LoadedModel m;
+  std::unique_ptr<Device> device =
+      options.gpu ? open_device(*options.gpu) : nullptr;  // says at once what is wrong
   m.files = std::make_unique<ModelFiles>(open_model(folder));
   for (const std::string& w : m.files->warnings) log_warn("{}", w);
   if (options.quantize) {
@@ -19,7 +22,8 @@ LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& o
     m.plan = m.files->stored_plan;
   }
   m.pool = std::make_unique<ThreadPool>(options.threads);
-  m.model = Model::load(*m.files, m.plan, *m.pool);
+  m.model = device ? Model::load(*m.files, m.plan, *m.pool, std::move(device))
+                   : Model::load(*m.files, m.plan, *m.pool);
   m.load_seconds = seconds_now() - start;
   return m;
 }

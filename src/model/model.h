@@ -17,6 +17,7 @@
 
 namespace roundel {
 
+class Device;
 class ThreadPool;
 
 // New tokens of one sequence; they continue what its cache slot holds.
@@ -39,6 +40,9 @@ class Model {
   // Builds the model without storage, then streams the weights in: stored codes, dense rows, or dense rows through the
   // encoder where `plan` quantizes a dense checkpoint. Never holds more than one chunk of float weights.
   static std::unique_ptr<Model> load(const ModelFiles& files, const Plan& plan, ThreadPool& pool);
+  // The same on a GPU: weights are packed there, and forward, logits and next_logits run there.
+  static std::unique_ptr<Model> load(const ModelFiles& files, const Plan& plan, ThreadPool& pool,
+                                     std::unique_ptr<Device> device);
   ~Model();
 
   const ModelConfig& config() const;
@@ -54,6 +58,16 @@ class Model {
   // logits (rows, vocab_size) of hidden states, rows ldl apart.
   void logits(const float* hidden, int64_t rows, float* out, int64_t ldl, ThreadPool& pool) const;
 
+  // forward(), then the logits after each step's last token: (steps, vocab_size), rows ldl apart. On a GPU one token for
+  // each of up to 64 sequences is one recorded graph.
+  void next_logits(std::span<const SequenceStep> steps, KvCache& cache, float* out, int64_t ldl,
+                   ThreadPool& pool) const;
+
+  // Tokens of a prompt that go through forward() at once: bounds the memory of the activations.
+  int64_t prompt_chunk() const;
+  const Device* device() const;  // null on the CPU
+  // bytes/s that the GPU reads from its memory, measured now.
+  double device_read_bandwidth() const;
   size_t weight_bytes() const;     // packed weights, all modules
   size_t bytes_per_token() const;  // what one decode step must read of them
   std::vector<ModuleReport> modules() const;

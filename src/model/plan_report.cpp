@@ -1,11 +1,12 @@
 #include "model/plan_report.h"
 
+#include "kernels/device_list.h"
 #include "linear/linear.h"
 
 namespace roundel {
 namespace {
 
-PlanRow row_of(const PlanEntry& e) {
+PlanRow row_of(const PlanEntry& e, const Device* device) {
   PlanRow row;
   const bool quantized = e.scheme.weights.has_value();
   row.scheme = describe(e);
@@ -14,17 +15,19 @@ PlanRow row_of(const PlanEntry& e) {
   row.bytes = quantized ? stored_bits(e.scheme, e.module.rows, e.module.cols, e.module.dtype).total() / 8
                         : weights * static_cast<double>(dtype_size(e.module.dtype));
   const LinearSpec spec{e.module.name, e.module.rows, e.module.cols, e.scheme, e.module.dtype};
-  row.kernel = choose_linear(linear_problem(spec), &row.refused).name;
+  const LinearProblem problem = linear_problem(spec);
+  row.kernel = device ? choose_device_linear(problem, device->info(), &row.refused).name
+                      : choose_linear(problem, &row.refused).name;
   return row;
 }
 
 }  // namespace
 
-PlanReport report_plan(const Plan& plan) {
+PlanReport report_plan(const Plan& plan, const Device* device) {
   PlanReport report;
   double quantized_bytes = 0, quantized_weights = 0;
   for (const PlanEntry& e : plan.entries) {
-    report.rows.push_back(row_of(e));
+    report.rows.push_back(row_of(e, device));
     const double bytes = report.rows.back().bytes;
     report.total_bytes += bytes;
     if (!e.scheme.weights) continue;

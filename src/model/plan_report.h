@@ -10,6 +10,8 @@
 
 namespace roundel {
 
+class Device;
+
 struct PlanRow {
   std::string scheme;            // describe(scheme), or the dtype of a module that stays dense
   std::string format;            // "dense" when it does
@@ -24,6 +26,7 @@ struct PlanReport {
   double bits_per_weight = 0;  // of the quantized modules; 0 when there are none
 };
 
-PlanReport report_plan(const Plan& plan);
+// device: the GPU whose kernels are named; null: the CPU's.
+PlanReport report_plan(const Plan& plan, const Device* device = nullptr);
 
 }  // namespace roundel

@@ -1,0 +1,240 @@
+// Times the GPU's small linear kernel with every choice of tiles, for the four linears of Llama-3-8B (or given shapes),
+// weights cold: each call of a recorded graph reads another copy, together over 4 times the L2 cache. Every choice is
+// checked first, against unpacked weights and cuBLASLt, from a poisoned output.
+//
+//   bench_device_tiles [--m 1,8,16] [--shape N,K]... [--bits 4] [--channel] [--all] [--gated] [--early]
+// --early: each call may start while the one before ends (programmatic dependent launch).
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/numeric.h"
+#include "base/rng.h"
+#include "kernels/cuda/common/launch.h"
+#include "kernels/cuda/sm80/kernels.h"
+#include "kernels/cuda/sm90/small.h"
+#include "kernels/device_list.h"
+
+namespace roundel::cuda {
+namespace {
+
+struct Shape {
+  const char* name;
+  int64_t n, k;
+};
+
+class Bench {
+ public:
+  Bench(Device& device, const Shape& shape, int bits, bool channel) : d_(device) {
+    p_.n = shape.n, p_.k = shape.k, p_.code = CodeType::kInt, p_.bits = bits, p_.has_scale = true;
+    p_.group = channel ? shape.k : 128;
+    u_ = unit_layout(p_);
+    std::vector<int8_t> codes(static_cast<size_t>(p_.n * p_.k));
+    const int mask = (1 << bits) - 1;
+    for (size_t i = 0; i < codes.size(); i += 8) {
+      const uint64_t r = random_u64(1, i);
+      for (size_t j = 0; j < 8; ++j)
+        codes[i + j] = static_cast<int8_t>(static_cast<int>(r >> (8 * j) & static_cast<uint64_t>(mask)) - (mask + 1) / 2);
+    }
+    std::vector<float> scales(static_cast<size_t>(p_.n * p_.groups()));
+    for (size_t i = 0; i < scales.size(); ++i)
+      scales[i] = round_bf16(static_cast<float>(0.001 + 0.002 * random_unit(2, i)));
+    const DeviceBuffer dcodes = upload(codes), dscales = upload(scales);
+    packed_bytes_ = static_cast<size_t>((u_.bytes + 255) / 256 * 256);
+    copies_ = std::max<int64_t>(2, static_cast<int64_t>((260ull << 20) / packed_bytes_) + 1);
+    packed_ = DeviceBuffer(d_, packed_bytes_ * static_cast<size_t>(copies_), "weights");
+    d_.clear(packed_.data(), packed_bytes_);
+    DeviceWeightRows rows;
+    rows.rows = p_.n, rows.codes = dcodes.data(), rows.scales = dscales.as<float>();
+    pack_units(p_, rows, packed_.data(), d_.stream());
+    for (int64_t i = 1; i < copies_; ++i)
+      d_.copy(packed_.data() + static_cast<size_t>(i) * packed_bytes_, packed_.data(), packed_bytes_);
+    d_.synchronize();
+  }
+
+  void run(int64_t m, bool all, bool gated) {
+    std::vector<uint16_t> x(static_cast<size_t>(m * p_.k));
+    for (size_t i = 0; i < x.size(); ++i) x[i] = float_to_bf16(static_cast<float>(2 * random_unit(3, i) - 1));
+    x_ = upload(x);
+    args_ = {};
+    args_.m = m, args_.x = x_.data(), args_.ldx = p_.k, args_.ldy = p_.n, args_.part_stride = m * p_.n;
+    if (m > 1) {  // as the kernels before leave them
+      const int64_t ld = p_.k;
+      x16_ = DeviceBuffer(d_, static_cast<size_t>(m * ld) * 2, "x16");
+      scale_ = DeviceBuffer(d_, static_cast<size_t>(m * ld / kScaleColumns) * 4, "scales");
+      QuantizeArgs q;
+      q.rows = m, q.cols = p_.k, q.x = x_.as<uint16_t>(), q.ldx = p_.k;
+      q.form.kind = DeviceForm::Kind::kHalf, q.form.group = kScaleColumns;
+      q.x16 = x16_.as<uint16_t>(), q.x_scale = scale_.as<float>(), q.ld16 = ld;
+      device_ops(d_.info()).quantize(q, d_.stream());
+    }
+    y_ = DeviceBuffer(d_, static_cast<size_t>(8 * m * p_.n) * 4, "y");
+    args_.y = y_.data();
+    const DeviceBuffer space(d_, unpacked_workspace(p_, m), "workspace");
+    args_.workspace = space.data(), args_.workspace_bytes = space.size();
+    multiply_unpacked(p_, packed_.data(), args_, unpack_units, d_.stream());
+    want_ = download(1);
+    if (m > 1) args_.x16 = x16_.data(), args_.x_scale = scale_.as<float>(), args_.ld16 = p_.k, args_.x = nullptr;
+
+    struct Result {
+      double us;
+      SmallTiles tiles;
+    };
+    std::vector<Result> results;
+    for (const int rt : {1, 2, 3, 4, 7}) {
+      if (!small_tiles_exist(u_, m, rt)) continue;
+      for (const int wn : {1, 2, 3, 4, 6, 8})
+        for (const int wk : {1, 2, 4, 6, 8, 12, 16})
+          for (const int splits : {1, 2, 4, 8})
+            for (const int stages : {2, 3, 4, 6}) {
+              if (wn * wk < 4 || wn * wk > 16 || (gated && splits > 1)) continue;
+              const SmallTiles t{rt, wn, wk, stages, splits};
+              const size_t shared = small_shared_bytes(u_, m, t);
+              const int64_t blocks = (u_.units_n + rt * wn - 1) / (rt * wn) * splits;
+              if (shared > d_.info().shared_memory || splits * 2 > u_.units_k) continue;
+              if (blocks < 90 || blocks > 600 || u_.units_k / splits < wk) continue;
+              if (!all && stages == 6) continue;
+              results.push_back({measure(t, gated), t});
+            }
+    }
+    std::sort(results.begin(), results.end(), [](const Result& a, const Result& b) { return a.us < b.us; });
+    const double floor = 2 + static_cast<double>(u_.bytes) / 4.69e6;
+    const auto print = [&](const char* what, const Result& r) {
+      std::printf("N %6lld K %6lld M %3lld %-9s %7.2f us %3.0f %% of floor: rt %d wn %d wk %2d st %d splits %d\n",
+                  static_cast<long long>(p_.n), static_cast<long long>(p_.k), static_cast<long long>(m), what, r.us,
+                  100 * floor / r.us, r.tiles.row_tiles, r.tiles.warps_n, r.tiles.warps_k, r.tiles.stages,
+                  r.tiles.splits);
+    };
+    for (const int splits : {1, 2, 4, 8}) {
+      int shown = 0;
+      for (const Result& r : results)
+        if (r.tiles.splits == splits && shown++ < (splits == 1 ? 3 : 1)) print(splits == 1 ? "whole" : "parts", r);
+    }
+    const SmallTiles chosen = choose_small_tiles(u_, m, gated ? 1 : 8, gated, d_.info());
+    if (chosen.stages > 0) print("chosen", {measure(chosen, gated), chosen});
+    std::fflush(stdout);
+  }
+
+ private:
+  template <class T>
+  DeviceBuffer upload(const std::vector<T>& host) {
+    DeviceBuffer b(d_, host.size() * sizeof(T), "data");
+    d_.upload(b.data(), host.data(), host.size() * sizeof(T));
+    return b;
+  }
+  std::vector<float> download(int parts) {
+    const size_t count = static_cast<size_t>(args_.part_stride);
+    std::vector<float> all(count * static_cast<size_t>(parts)), sum(count);
+    d_.download(all.data(), y_.data(), all.size() * 4);
+    for (size_t i = 0; i < all.size(); ++i) sum[i % count] += all[i];
+    return sum;
+  }
+
+  double measure(const SmallTiles& t, bool gated) {
+    std::vector<uint8_t> poison(static_cast<size_t>(args_.part_stride) * 4, 0xff);
+    DeviceLinearArgs a = args_;
+    for (int i = 0; i < t.splits; ++i) d_.upload(y_.data() + static_cast<size_t>(i) * poison.size(), poison.data(), poison.size());
+    run_small(u_, packed_.data(), a, t, d_.stream());
+    const std::vector<float> got = download(t.splits);
+    double error = 0, size = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      error += (static_cast<double>(got[i]) - want_[i]) * (static_cast<double>(got[i]) - want_[i]);
+      size += static_cast<double>(want_[i]) * want_[i];
+    }
+    if (!(std::sqrt(error / size) < 4e-3)) {
+      std::printf("WRONG: rt %d wn %d wk %d st %d splits %d: error %g\n", t.row_tiles, t.warps_n, t.warps_k, t.stages,
+                  t.splits, std::sqrt(error / size));
+      std::exit(1);
+    }
+    a.y_bf16 = t.splits == 1;
+    a.gated = gated;
+    const int64_t calls = std::max<int64_t>(copies_, 50);
+    d_.begin_record();
+    for (int64_t i = 0; i < calls; ++i)
+      run_small(u_, packed_.data() + static_cast<size_t>(i % copies_) * packed_bytes_, a, t, d_.stream());
+    const DeviceGraph graph = d_.end_record();
+    std::vector<double> times;
+    for (int i = 0; i < 6; ++i) {
+      d_.start_timer();
+      d_.launch(graph);
+      const double s = d_.stop_timer();
+      if (i >= 1) times.push_back(s);
+    }
+    d_.release_graph(graph);
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2] / static_cast<double>(calls) * 1e6;
+  }
+
+  Device& d_;
+  LinearProblem p_;
+  UnitLayout u_;
+  size_t packed_bytes_ = 0;
+  int64_t copies_ = 0;
+  DeviceBuffer packed_, x_, x16_, scale_, y_;
+  DeviceLinearArgs args_;
+  std::vector<float> want_;
+};
+
+std::vector<int64_t> numbers(const char* text) {
+  std::vector<int64_t> list;
+  for (const char* at = text; *at;) {
+    char* end = nullptr;
+    list.push_back(std::strtoll(at, &end, 10));
+    at = *end ? end + 1 : end;
+  }
+  return list;
+}
+
+int run(int argc, char** argv) {
+  std::vector<int64_t> ms = {1, 8, 16, 32, 64};
+  std::vector<Shape> shapes;
+  int bits = 4;
+  bool all = false, gated = false, channel = false, early = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--all") {
+      all = true;
+    } else if (flag == "--gated") {
+      gated = true;
+    } else if (flag == "--early") {
+      early = true;
+    } else if (flag == "--channel") {
+      channel = true;
+    } else if (i + 1 < argc && flag == "--m") {
+      ms = numbers(argv[++i]);
+    } else if (i + 1 < argc && flag == "--bits") {
+      bits = std::atoi(argv[++i]);
+    } else if (i + 1 < argc && flag == "--shape") {
+      const auto n = numbers(argv[++i]);
+      shapes.push_back({"given", n.at(0), n.at(1)});
+    } else {
+      std::fprintf(stderr, "unknown argument %s\n", flag.c_str());
+      return 2;
+    }
+  }
+  if (shapes.empty()) shapes = {{"qkv", 6144, 4096}, {"o", 4096, 4096}, {"gate_up", 28672, 4096}, {"down", 4096, 14336}};
+  const auto device = open_device(0);
+  allow_early_start(early);
+  for (const Shape& s : shapes) {
+    Bench bench(*device, s, bits, channel);
+    for (const int64_t m : ms) bench.run(m, all, gated);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace roundel::cuda
+
+int main(int argc, char** argv) {
+  try {
+    return roundel::cuda::run(argc, argv);
+  } catch (const roundel::Error& e) {
+    std::fprintf(stderr, "error: %s\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,121 @@
+// The small operations of a forward pass on a GPU. All pointers are device memory; matrices are row-major.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/device.h"
+#include "kernels/api/support.h"
+
+namespace roundel {
+
+// What a linear wrote: bf16, or float in parts that are to be summed.
+struct DeviceMatrix {
+  const void* data = nullptr;
+  int64_t ld = 0;
+  bool bf16 = false;
+  int parts = 1;
+  int64_t part_stride = 0;
+};
+
+// One new token: what kernels need to know of it and of its sequence.
+struct TokenInfo {
+  int32_t id = 0;
+  int32_t position = 0;
+  uint16_t* cache = nullptr;  // (2 * layers, kv_heads, capacity, D) bf16: keys and values of the token's sequence
+  int64_t capacity = 0;
+};
+
+// The form that a linear wants its input in (linear/linear_input.h).
+struct DeviceForm {
+  // kHalf: not rounded but to half precision, with a power of two for each 128 columns so that nothing overflows.
+  enum class Kind : uint8_t { kNone, kInt8, kInt8Asym, kInt8Static, kE4M3, kInt, kHalf };
+  Kind kind = Kind::kNone;
+  float scale = 0;  // static; 0: dynamic
+  int32_t zero_point = 0;
+  int bits = 8;
+  int64_t group = 0;  // columns that share a dynamic scale; 0: the whole token
+};
+
+struct NormArgs {
+  int64_t rows = 0, cols = 0;
+  const int32_t* rows_in = nullptr;  // output row i comes from input row rows_in[i]; null: i
+  float* residual = nullptr;         // (.,cols), rows `ld` apart
+  int64_t ld = 0;
+  DeviceMatrix delta;  // data null: none; else residual += delta first
+  const float* gain = nullptr;
+  float eps = 0;
+  uint16_t* y = nullptr;  // (rows,cols) bf16, rows ldy apart, zero padded to ldy; or null
+  int64_t ldy = 0;
+  float* y_float = nullptr;  // (rows,cols), rows `ldy_float` apart; or null
+  int64_t ldy_float = 0;
+  DeviceForm form;  // kind not kNone: also x16 and x_scale, from the values before they are rounded to bf16
+  uint16_t* x16 = nullptr;
+  float* x_scale = nullptr;
+  int64_t ld16 = 0;
+};
+
+struct QuantizeArgs {
+  int64_t rows = 0, cols = 0;
+  const uint16_t* x = nullptr;  // bf16
+  int64_t ldx = 0;
+  const int32_t* order = nullptr;  // columns in this order; null: as they are
+  DeviceForm form;
+  uint16_t* x16 = nullptr;  // x16 and x_scale, or:
+  float* x_scale = nullptr;
+  int64_t ld16 = 0;
+  uint16_t* y = nullptr;  // bf16 of the rounded values, rows ldx apart
+};
+
+struct RopeArgs {
+  int64_t tokens = 0, heads = 0, kv_heads = 0, head_dim = 0, half = 0, layer = 0;
+  DeviceMatrix q, k, v;
+  const TokenInfo* info = nullptr;
+  const float* cos = nullptr;  // (tokens,half)
+  const float* sin = nullptr;
+  const float* q_norm = nullptr;  // (head_dim) or null
+  const float* k_norm = nullptr;
+  float eps = 0;
+  float key_scale = 0, value_scale = 0;  // of a quantized cache; 0: none
+  int kv_bits = 8;
+  bool kv_float = true;
+  uint16_t* q_out = nullptr;  // (tokens,heads,head_dim) bf16
+};
+
+struct DeviceAttentionArgs {
+  int64_t tokens = 0, heads = 0, kv_heads = 0, head_dim = 0, layer = 0;
+  float scale = 0;
+  int64_t window = 0;
+  const TokenInfo* info = nullptr;
+  const uint16_t* q = nullptr;  // (tokens,heads,head_dim) bf16
+  uint16_t* out = nullptr;      // (tokens,heads*head_dim) bf16, rows ldo apart
+  int64_t ldo = 0;
+  // All tokens are of one sequence, at consecutive positions: a prompt.
+  bool one_sequence = false;
+  int splits = 1;           // pieces of a sequence that blocks work on, each a part of the keys
+  float* scratch = nullptr;  // tokens * heads * splits * (head_dim + 2) floats
+  uint32_t* counters = nullptr;  // tokens * kv_heads, zero before and after
+};
+
+struct GatedArgs {
+  int64_t rows = 0, cols = 0;  // cols of the output
+  DeviceMatrix gate, up;       // up.data null: gate holds both, in alternating blocks of kPairRows rows of weights
+  bool gelu = false;
+  uint16_t* y = nullptr;
+  int64_t ldy = 0;
+};
+
+struct DeviceOps {
+  const char* name;
+  Support (*supports)(const DeviceInfo&);
+  void (*norm)(const NormArgs&, DeviceStream);
+  void (*quantize)(const QuantizeArgs&, DeviceStream);
+  void (*rope)(const RopeArgs&, DeviceStream);
+  void (*attention)(const DeviceAttentionArgs&, DeviceStream);
+  void (*gated)(const GatedArgs&, DeviceStream);
+  // y (rows,cols) bf16 = float x; columns up to ldy become zero.
+  void (*to_bf16)(const float* x, int64_t ldx, int64_t rows, int64_t cols, uint16_t* y, int64_t ldy, DeviceStream);
+  // Reads `bytes` bytes and leaves their sum: for measuring the read bandwidth.
+  void (*read_all)(const void* data, size_t bytes, uint32_t* sum, DeviceStream);
+};
+
+}  // namespace roundel

@@ -1,0 +1,85 @@
+// The packed layout of quantized weights on a GPU, as plain numbers: the kernels and a test on the CPU read it here.
+//
+// A weight is cut into units of 16 rows and 1024 bytes of codes: 128 columns of 4 bits or 64 of 8. In a unit the codes
+// lie as the tensor cores' m16n8k16 wants its A operand, lane by lane, so that a lane reads two runs of 16 bytes.
+// Columns are permuted inside each run of 32 so that a lane's activations for two steps are 16 contiguous bytes.
+// unit = codes | scales (sets,16) | zero points (sets,16) int8; sets: scales of a row in a unit, 0 when a row has one
+// scale, which is kept after all units: row scales (N) float | row zero points (N) int8.
+// Units of one row block follow one another along K.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/device_linear.h"
+
+namespace roundel::cuda {
+
+constexpr int64_t kUnitRows = 16;
+constexpr int64_t kUnitCodeBytes = 1024;
+
+struct UnitLayout {
+  int64_t n = 0, k = 0, group = 0;
+  int bits = 4;              // 4 or 8, of a stored code
+  bool e4m3 = false;         // else integers, stored with an offset of 2^(bits-1)
+  bool zero = false;
+  bool wide_scale = false;   // float instead of bf16
+  int64_t unit_k = 0;        // columns of a unit
+  int64_t sets = 0;
+  int64_t units_k = 0, units_n = 0;
+  int64_t unit_bytes = 0, scale_bytes = 0;
+  int64_t row_scales = 0, row_zeros = 0, bytes = 0;  // offsets, and the size of it all
+};
+
+// Group sizes that units can hold: 32, 64, multiples of 128, or one group a row.
+ROUNDEL_ANYWHERE inline bool unit_group_fits(int64_t group, int64_t k, int bits) {
+  return group >= k || group % 128 == 0 || group == 64 || (group == 32 && bits > 0);
+}
+
+inline UnitLayout unit_layout(const LinearProblem& p) {
+  UnitLayout u;
+  u.n = p.n;
+  u.k = p.k;
+  u.group = p.group;
+  u.e4m3 = p.code == CodeType::kE4M3;
+  u.bits = !u.e4m3 && p.bits <= 4 ? 4 : 8;
+  u.zero = p.has_zero_point;
+  u.wide_scale = p.scale_type != ScaleType::kBF16;
+  u.unit_k = kUnitCodeBytes * 8 / u.bits / kUnitRows;
+  u.sets = p.group >= p.k ? 0 : p.group >= u.unit_k ? 1 : u.unit_k / p.group;
+  u.units_k = (p.k + u.unit_k - 1) / u.unit_k;
+  if (u.bits == 8) u.units_k = (u.units_k + 1) / 2 * 2;  // whole runs of kScaleColumns
+  u.units_n = (p.n + kUnitRows - 1) / kUnitRows;
+  u.scale_bytes = u.wide_scale ? 4 : 2;
+  u.unit_bytes = kUnitCodeBytes + u.sets * kUnitRows * (u.scale_bytes + (u.zero ? 1 : 0));
+  u.row_scales = u.units_k * u.units_n * u.unit_bytes;
+  u.row_zeros = u.row_scales + (u.sets == 0 ? u.units_n * kUnitRows * 4 : 0);
+  u.bytes = u.row_zeros + (u.sets == 0 && u.zero ? u.units_n * kUnitRows : 0);
+  return u;
+}
+
+// Where the code of (row, column) of a unit is: its byte, and for 4 bits which half of it.
+struct CodePlace {
+  int byte = 0;
+  int high = 0;
+};
+
+ROUNDEL_ANYWHERE inline CodePlace code_place(int bits, int row, int column) {
+  const int in32 = column % 32, lane = row % 8 * 4 + in32 / 8, i = in32 % 8;
+  const int step = column / 32 * 2 + i / 4;  // of 16 columns
+  const int high_row = row / 8, high_k = i % 4 / 2, odd = i % 2;
+  CodePlace place;
+  if (bits == 4) {
+    place.byte = step / 4 * 512 + lane * 16 + step % 4 * 4 + high_row + 2 * odd;
+    place.high = high_k;
+  } else {
+    const int word = step * 2 + high_k;
+    place.byte = word / 4 * 512 + lane * 16 + word % 4 * 4 + high_row * 2 + odd;
+  }
+  return place;
+}
+
+ROUNDEL_ANYWHERE inline int64_t unit_offset(const UnitLayout& u, int64_t row, int64_t column) {
+  return (row / kUnitRows * u.units_k + column / u.unit_k) * u.unit_bytes;
+}
+
+}  // namespace roundel::cuda

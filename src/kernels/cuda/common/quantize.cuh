@@ -1,0 +1,100 @@
+// Rounding one token to the form that a linear wants (the formulas of kernels/api/vector_ops.h), by a block of threads.
+#pragma once
+#include "kernels/cuda/common/device.cuh"
+
+namespace roundel::cuda {
+
+constexpr int64_t kScaleRun = 128;  // kScaleColumns of kernels/api/device_linear.h
+
+struct Quantizer {
+  DeviceForm::Kind kind;
+  float scale, zero, lo, hi;
+
+  // x in units of the scale: what x is read as is scale * this.
+  __device__ float code(float x) const {
+    if (kind == DeviceForm::Kind::kHalf) return x * lo;
+    const float t = x / scale;
+    if (kind == DeviceForm::Kind::kE4M3) {
+      const __nv_fp8_storage_t bits = __nv_cvt_float_to_fp8(t, __NV_SATFINITE, __NV_E4M3);
+      return __half2float(__half(__nv_cvt_fp8_to_halfraw(bits, __NV_E4M3)));
+    }
+    const float q = t + zero;  // comparisons send NaN to `hi`, as on the CPU
+    return rintf(fmaxf(lo, q < hi ? q : hi)) - zero;
+  }
+};
+
+__device__ inline Quantizer make_quantizer(const DeviceForm& form, float amax, float lowest, float highest) {
+  using Kind = DeviceForm::Kind;
+  Quantizer q;
+  q.kind = form.kind;
+  if (form.kind == Kind::kHalf) {  // brings the largest to [2^14, 2^15)
+    const int exponent = max(static_cast<int>(__float_as_uint(amax) >> 23), 20);
+    q.scale = __uint_as_float(static_cast<uint32_t>(exponent - 14) << 23);
+    q.lo = __uint_as_float(static_cast<uint32_t>(254 + 14 - exponent) << 23);
+    return q;
+  }
+  const int bits = form.kind == Kind::kInt ? form.bits : 8;
+  q.hi = static_cast<float>((1 << (bits - 1)) - 1);
+  q.lo = -q.hi - 1;
+  q.zero = form.kind == Kind::kInt8Static ? static_cast<float>(form.zero_point) : 0.0f;
+  q.scale = form.scale;
+  if (form.scale > 0) return q;
+  const float steps = static_cast<float>((1 << bits) - 1);
+  q.scale = form.kind == Kind::kE4M3       ? amax / 448.0f
+            : form.kind == Kind::kInt8Asym ? (highest - lowest) / 255.0f
+                                           : amax / (steps / 2);
+  if (q.scale == 0) q.scale = 1.1920929e-07f;
+  if (form.kind == Kind::kInt8Asym) {
+    const float z = -128.0f - lowest / q.scale;
+    q.zero = rintf(fmaxf(-128.0f, z < 127.0f ? z : 127.0f));
+  }
+  return q;
+}
+
+// values: (cols) floats in shared memory, complete for all threads. Writes x16 with its scales, or bf16 y.
+__device__ inline void quantize_token(const DeviceForm& form, const float* values, int64_t cols, uint16_t* x16,
+                                      float* x_scale, int64_t ld16, uint16_t* y, int64_t ldy, float* scratch) {
+  const int threads = blockDim.x, tid = threadIdx.x;
+  const auto emit = [&](const Quantizer& q, int64_t i) {
+    const float code = q.code(values[i]);
+    if (x16)
+      x16[i] = __half_as_ushort(__float2half_rn(code));
+    else
+      y[i] = float_to_bf16_bits(code * q.scale);
+  };
+  if (form.group == 0) {
+    float top = 0, lo = 0, hi = 0;
+    if (form.scale <= 0) {
+      for (int64_t i = tid; i < cols; i += threads) {
+        const float v = values[i];
+        top = fmaxf(top, fabsf(v)), lo = fminf(lo, v), hi = fmaxf(hi, v);
+      }
+      top = block_reduce<true>(top, scratch);
+      if (form.kind == DeviceForm::Kind::kInt8Asym) {
+        lo = -block_reduce<true>(-lo, scratch);
+        hi = block_reduce<true>(hi, scratch);
+      }
+    }
+    const Quantizer q = make_quantizer(form, top, lo, hi);
+    for (int64_t i = tid; i < cols; i += threads) emit(q, i);
+    if (x16)
+      for (int64_t c = tid; c < ld16 / kScaleRun; c += threads) x_scale[c] = q.scale;
+  } else {  // a warp for each group
+    const int64_t groups = (cols + form.group - 1) / form.group;
+    for (int64_t g = tid / 32; g < groups; g += threads / 32) {
+      const int64_t begin = g * form.group, end = min(cols, begin + form.group);
+      float top = 0;
+      for (int64_t i = begin + tid % 32; i < end; i += 32) top = fmaxf(top, fabsf(values[i]));
+      const Quantizer q = make_quantizer(form, warp_max(top), 0, 0);
+      for (int64_t i = begin + tid % 32; i < end; i += 32) emit(q, i);
+      if (x16)
+        for (int64_t c = begin / kScaleRun + tid % 32; c * kScaleRun < end; c += 32) x_scale[c] = q.scale;
+    }
+  }
+  if (x16)
+    for (int64_t i = cols + tid; i < ld16; i += threads) x16[i] = 0;
+  else
+    for (int64_t i = cols + tid; i < ldy; i += threads) y[i] = 0;
+}
+
+}  // namespace roundel::cuda

@@ -1,0 +1,191 @@
+// The linear kernels for any GPU from compute capability 8.0 on: cuBLASLt over bf16 rows (float rows for F16 and F32
+// weights), unpacked a block at a time where the weight is quantized.
+#include <algorithm>
+
+#include "base/error.h"
+#include "kernels/cuda/common/launch.h"
+#include "kernels/cuda/sm80/kernels.h"
+
+namespace roundel::cuda {
+namespace {
+
+constexpr size_t kBlasWorkspace = 16 << 20;
+// Weights that are unpacked at once: 64 MiB of bf16.
+constexpr int64_t kBlockWeights = 32 << 20;
+
+int64_t round_up8(int64_t k) {
+  return (k + 7) / 8 * 8;
+}
+
+bool no_x16(int64_t) {
+  return false;
+}
+bool no_gate(const LinearProblem&, int64_t, const DeviceInfo&) {
+  return false;
+}
+
+// The parts of the workspace: cuBLAS's own, x as bf16 if it comes as x16, a block of unpacked rows.
+size_t common_workspace(const LinearProblem& p, int64_t m) {
+  return kBlasWorkspace + static_cast<size_t>(std::min(m, kSmallTokens) * round_up8(p.k)) * 2 + 1024;
+}
+int64_t block_rows(const LinearProblem& p) {
+  return std::clamp<int64_t>(kBlockWeights / round_up8(p.k) / 32 * 32, 32, std::max<int64_t>(p.n, 32));
+}
+
+// Where block rows [row0, ...) of y begin.
+void* y_at(const DeviceLinearArgs& a, int64_t row0) {
+  return static_cast<uint8_t*>(a.y) + row0 * (a.y_bf16 ? 2 : 4);
+}
+
+void finish(const DeviceLinearArgs& a, int64_t n, DeviceStream stream) {
+  if (a.bias) add_bias(a.y, a.y_bf16, a.m, n, a.ldy, a.bias, stream);
+}
+
+BlasProblem blas_of(const LinearProblem& p, const DeviceLinearArgs& a, Workspace& space) {
+  BlasProblem b;
+  b.m = a.m;
+  b.n = p.n;
+  b.k = round_up8(p.k);
+  b.x = a.x;
+  b.ldx = a.ldx;
+  b.ldw = b.k;
+  b.ldy = a.ldy;
+  b.y_bf16 = a.y_bf16;
+  b.workspace_bytes = kBlasWorkspace;
+  b.workspace = space.take(kBlasWorkspace);
+  if (!a.x) {
+    auto* x = static_cast<uint16_t*>(space.take(static_cast<size_t>(a.m * b.k) * 2));
+    b.x = x;
+    b.ldx = b.k;
+  }
+  return b;
+}
+
+// ---- dense bf16 ----
+Support dense_supports(const LinearProblem& p, const DeviceInfo&) {
+  if (p.code != CodeType::kBF16 || p.has_scale) return {false, "for BF16 weights that are not quantized"};
+  return {p.k % 8 == 0, "columns must be a multiple of 8"};
+}
+size_t dense_bytes(const LinearProblem& p) {
+  return static_cast<size_t>(p.n * p.k * 2);
+}
+int dense_run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a, const DeviceInfo&,
+              DeviceStream stream) {
+  Workspace space(a.workspace, a.workspace_bytes);
+  BlasProblem b = blas_of(p, a, space);
+  if (!a.x) x16_to_bf16(a, p.k, static_cast<uint16_t*>(const_cast<void*>(b.x)), b.ldx, stream);
+  b.w = packed;
+  b.y = a.y;
+  blas_multiply(b, stream);
+  finish(a, p.n, stream);
+  return 1;
+}
+// ---- any weight in the plain layout ----
+size_t plain_bytes(const LinearProblem& p) {
+  return static_cast<size_t>(row_sections(p).bytes);
+}
+Support any_supports(const LinearProblem&, const DeviceInfo&) {
+  return {};
+}
+void unpack_plain_bf16(const LinearProblem& p, const uint8_t* packed, int64_t row0, int64_t rows, uint16_t* w,
+                       int64_t ldw, DeviceStream stream) {
+  unpack_plain(p, packed, row0, rows, w, ldw, false, stream);
+}
+
+// F16 and F32 weights lose bits in bf16: both operands as float.
+int run_float(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a, DeviceStream stream) {
+  Workspace space(a.workspace, a.workspace_bytes);
+  BlasProblem b = blas_of(p, a, space);
+  if (!a.x) x16_to_bf16(a, p.k, static_cast<uint16_t*>(const_cast<void*>(b.x)), b.ldx, stream);
+  auto* x = static_cast<float*>(space.take(static_cast<size_t>(a.m * b.k) * 4));
+  widen(b.x, b.ldx, a.m, p.k, x, b.k, stream);
+  b.x = x;
+  b.ldx = b.k;
+  b.operands_float = true;
+  DeviceLinearArgs in_float = a;
+  const bool narrow = a.y_bf16;
+  const int64_t rows_at_once = block_rows(p);
+  void* w = space.take(static_cast<size_t>(rows_at_once * b.k) * 4);
+  float* y = narrow ? static_cast<float*>(space.take(static_cast<size_t>(a.m * p.n) * 4)) : static_cast<float*>(a.y);
+  in_float.y = y;
+  in_float.y_bf16 = false;
+  if (narrow) in_float.ldy = p.n;
+  for (int64_t row0 = 0; row0 < p.n; row0 += rows_at_once) {
+    b.n = std::min(rows_at_once, p.n - row0);
+    unpack_plain(p, packed, row0, b.n, w, b.k, true, stream);
+    b.w = w;
+    b.y = y_at(in_float, row0);
+    b.ldy = in_float.ldy;
+    b.y_bf16 = false;
+    blas_multiply(b, stream);
+  }
+  finish(in_float, p.n, stream);
+  if (narrow) {
+    narrow_floats(y, a.m, p.n, static_cast<uint16_t*>(a.y), a.ldy, stream);
+  }
+  return 1;
+}
+
+size_t any_workspace(const LinearProblem& p, int64_t m) {
+  if (p.code != CodeType::kF16 && p.code != CodeType::kF32) return unpacked_workspace(p, m);
+  const int64_t k = round_up8(p.k);
+  return common_workspace(p, m) + static_cast<size_t>(block_rows(p) * k + m * k + m * p.n) * 4 + 1024;
+}
+
+int any_run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a, const DeviceInfo&,
+            DeviceStream stream) {
+  if (p.code == CodeType::kF16 || p.code == CodeType::kF32) return run_float(p, packed, a, stream);
+  return multiply_unpacked(p, packed, a, unpack_plain_bf16, stream);
+}
+
+// ---- integers and E4M3 in units ----
+int units_run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a, const DeviceInfo&,
+              DeviceStream stream) {
+  return multiply_unpacked(p, packed, a, unpack_units, stream);
+}
+
+}  // namespace
+
+Support units_support(const LinearProblem& p, const DeviceInfo&) {
+  if (p.code != CodeType::kInt && p.code != CodeType::kE4M3) return {false, "for integer and E4M3 weights"};
+  if (!unit_group_fits(p.group, p.k, p.bits)) return {false, "groups of 32, 64, multiples of 128, or one a row"};
+  return {};
+}
+size_t units_bytes(const LinearProblem& p) {
+  return static_cast<size_t>(unit_layout(p).bytes);
+}
+size_t unpacked_workspace(const LinearProblem& p, int64_t m) {
+  return common_workspace(p, m) + static_cast<size_t>(block_rows(p) * round_up8(p.k)) * 2 + 1024;
+}
+
+int multiply_unpacked(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a, UnpackRows unpack,
+                      DeviceStream stream) {
+  Workspace space(a.workspace, a.workspace_bytes);
+  BlasProblem b = blas_of(p, a, space);
+  if (!a.x) x16_to_bf16(a, p.k, static_cast<uint16_t*>(const_cast<void*>(b.x)), b.ldx, stream);
+  const int64_t rows_at_once = block_rows(p);
+  auto* w = static_cast<uint16_t*>(space.take(static_cast<size_t>(rows_at_once * b.k) * 2));
+  for (int64_t row0 = 0; row0 < p.n; row0 += rows_at_once) {
+    b.n = std::min(rows_at_once, p.n - row0);
+    unpack(p, packed, row0, b.n, w, b.k, stream);
+    b.w = w;
+    b.y = y_at(a, row0);
+    blas_multiply(b, stream);
+  }
+  finish(a, p.n, stream);
+  return 1;
+}
+
+}  // namespace roundel::cuda
+
+namespace roundel {
+extern const DeviceLinearKernel kSm80Dense = {
+    "sm80_bf16_cublaslt",    cuda::dense_supports, cuda::dense_bytes,      cuda::pack_plain,
+    cuda::unpack_plain_rows, cuda::no_gate, cuda::no_x16, cuda::common_workspace, cuda::dense_run};
+extern const DeviceLinearKernel kSm80Units = {
+    "sm80_units_unpack_cublaslt", cuda::units_support, cuda::units_bytes,        cuda::pack_units,
+    cuda::unpack_unit_rows,       cuda::no_gate, cuda::no_x16, cuda::unpacked_workspace, cuda::units_run};
+extern const DeviceLinearKernel kSm80Plain = {
+    "sm80_any_unpack_cublaslt", cuda::any_supports, cuda::plain_bytes,   cuda::pack_plain,
+    cuda::unpack_plain_rows,    cuda::no_gate, cuda::no_x16, cuda::any_workspace, cuda::any_run};
+}  // namespace roundel

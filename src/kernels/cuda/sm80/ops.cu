@@ -1,0 +1,237 @@
+// sm80_ops: the small operations of a forward pass.
+#include "kernels/cuda/common/quantize.cuh"
+#include "kernels/cuda/sm80/kernels.h"
+
+namespace roundel::cuda {
+namespace {
+
+constexpr int kNormThreads = 512;
+
+template <int kVec>
+__global__ void __launch_bounds__(1024) norm_kernel(const NormArgs a) {
+  extern __shared__ float values[];
+  __shared__ float scratch[32];
+  const int tid = threadIdx.x, threads = blockDim.x;
+  float first_gain[kVec];  // read while the kernel before still runs: nobody writes weights
+#pragma unroll
+  for (int j = 0; j < kVec; ++j) first_gain[j] = tid * kVec + j < a.cols ? a.gain[tid * kVec + j] : 0.0f;
+  wait_for_previous();
+  let_next_start();
+  const int64_t out_row = blockIdx.x, row = a.rows_in ? a.rows_in[out_row] : out_row;
+  float* residual = a.residual + row * a.ld;
+  float sum = 0;
+  for (int64_t i = tid * kVec; i < a.cols; i += threads * kVec) {
+    if constexpr (kVec == 4) {
+      float4 x = *reinterpret_cast<const float4*>(residual + i);
+      if (a.delta.data) {
+        const float4 d = matrix_value4(a.delta, row, i);
+        x.x += d.x, x.y += d.y, x.z += d.z, x.w += d.w;
+        *reinterpret_cast<float4*>(residual + i) = x;
+      }
+      *reinterpret_cast<float4*>(values + i) = x;
+      sum += x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w;
+    } else {
+      float x = residual[i];
+      if (a.delta.data) residual[i] = x += matrix_value(a.delta, row, i);
+      values[i] = x;
+      sum += x * x;
+    }
+  }
+  sum = block_reduce<false>(sum, scratch);
+  const float r = rsqrtf(sum / static_cast<float>(a.cols) + a.eps);
+  for (int64_t i = tid * kVec; i < a.cols; i += threads * kVec) {
+    float v[kVec];
+    for (int j = 0; j < kVec; ++j) {
+      v[j] = values[i + j] * r * (i == tid * kVec ? first_gain[j] : a.gain[i + j]);
+      values[i + j] = v[j];
+      if (a.y_float) a.y_float[out_row * a.ldy_float + i + j] = v[j];
+    }
+    if (!a.y) continue;
+    if constexpr (kVec == 4) {
+      const __nv_bfloat162 lo = __floats2bfloat162_rn(v[0], v[1]), hi = __floats2bfloat162_rn(v[2], v[3]);
+      *reinterpret_cast<uint2*>(a.y + out_row * a.ldy + i) = {reinterpret_cast<const uint32_t&>(lo),
+                                                              reinterpret_cast<const uint32_t&>(hi)};
+    } else {
+      a.y[out_row * a.ldy + i] = float_to_bf16_bits(v[0]);
+    }
+  }
+  if (a.y)
+    for (int64_t i = a.cols + tid; i < a.ldy; i += threads) a.y[out_row * a.ldy + i] = 0;
+  if (a.form.kind == DeviceForm::Kind::kNone) return;
+  __syncthreads();
+  quantize_token(a.form, values, a.cols, a.x16 + out_row * a.ld16, a.x_scale + out_row * (a.ld16 / kScaleRun), a.ld16,
+                 nullptr, 0, scratch);
+}
+
+__global__ void __launch_bounds__(kNormThreads) quantize_kernel(const QuantizeArgs a) {
+  extern __shared__ float values[];
+  __shared__ float scratch[32];
+  wait_for_previous();
+  let_next_start();
+  const int64_t row = blockIdx.x;
+  const uint16_t* x = a.x + row * a.ldx;
+  for (int64_t i = threadIdx.x; i < a.cols; i += kNormThreads)
+    values[i] = bf16_bits_to_float(x[a.order ? a.order[i] : i]);
+  __syncthreads();
+  if (a.form.kind == DeviceForm::Kind::kNone) {
+    for (int64_t i = threadIdx.x; i < a.ldx; i += kNormThreads)
+      a.y[row * a.ldx + i] = i < a.cols ? float_to_bf16_bits(values[i]) : uint16_t{0};
+    return;
+  }
+  quantize_token(a.form, values, a.cols, a.x16 ? a.x16 + row * a.ld16 : nullptr,
+                 a.x16 ? a.x_scale + row * (a.ld16 / kScaleRun) : nullptr, a.ld16, a.y ? a.y + row * a.ldx : nullptr,
+                 a.ldx, scratch);
+}
+
+// A key or value on its way into a quantized cache.
+__device__ float through_cache(const RopeArgs& a, float x, float scale) {
+  if (scale <= 0) return x;
+  DeviceForm form;
+  form.kind = a.kv_float ? DeviceForm::Kind::kE4M3 : DeviceForm::Kind::kInt;
+  form.bits = a.kv_bits;
+  form.scale = scale;
+  const Quantizer q = make_quantizer(form, 0, 0, 0);
+  return q.code(x) * scale;
+}
+
+constexpr int kRopeWarps = 8;
+constexpr int kMaxPerLane = 8;  // head_dim up to 256
+
+// A warp for each head of a token.
+__global__ void __launch_bounds__(kRopeWarps * 32) rope_kernel(const RopeArgs a) {
+  wait_for_previous();
+  let_next_start();
+  const int lane = threadIdx.x % 32;
+  const int64_t token = blockIdx.y, head = blockIdx.x * kRopeWarps + threadIdx.x / 32;
+  if (head >= a.heads + 2 * a.kv_heads) return;
+  const bool is_q = head < a.heads, is_v = head >= a.heads + a.kv_heads;
+  const int64_t h = is_q ? head : is_v ? head - a.heads - a.kv_heads : head - a.heads;
+  const DeviceMatrix& from = is_q ? a.q : is_v ? a.v : a.k;
+  const int d = static_cast<int>(a.head_dim), half = static_cast<int>(a.half);
+  float x[kMaxPerLane], turn_cos[kMaxPerLane], turn_sin[kMaxPerLane];  // all reads of the kernel at once
+  float sum = 0;
+  const TokenInfo info = a.info[token];
+#pragma unroll
+  for (int j = 0; j < kMaxPerLane; ++j) {
+    const int i = lane + 32 * j, at = i < half ? i : i - half;
+    turn_cos[j] = !is_v && i < 2 * half ? a.cos[token * half + at] : 1.0f;
+    turn_sin[j] = !is_v && i < 2 * half ? a.sin[token * half + at] : 0.0f;
+  }
+  for (int j = 0; j < kMaxPerLane; ++j) {
+    const int i = lane + 32 * j;
+    x[j] = i < d ? matrix_value(from, token, h * d + i) : 0.0f;
+    sum += x[j] * x[j];
+  }
+  __shared__ float heads_values[kRopeWarps][32 * kMaxPerLane];
+  float* values = heads_values[threadIdx.x / 32];
+  const float* gain = is_v ? nullptr : is_q ? a.q_norm : a.k_norm;
+  if (gain) {
+    const float r = rsqrtf(warp_sum(sum) / static_cast<float>(d) + a.eps);
+    for (int j = 0; j < kMaxPerLane; ++j)
+      if (lane + 32 * j < d) x[j] *= r * gain[lane + 32 * j];
+  }
+  if (!is_v) {
+    for (int j = 0; j < kMaxPerLane; ++j) values[lane + 32 * j] = x[j];
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < kMaxPerLane; ++j) {
+      const int i = lane + 32 * j;
+      if (i < 2 * half) {
+        const float other = i < half ? -values[i + half] : values[i - half];
+        x[j] = x[j] * turn_cos[j] + other * turn_sin[j];
+      }
+    }
+  }
+  uint16_t* to;
+  if (is_q) {
+    to = a.q_out + (token * a.heads + h) * d;
+  } else {
+    to = info.cache + (((2 * a.layer + is_v) * a.kv_heads + h) * info.capacity + info.position) * d;
+    for (int j = 0; j < kMaxPerLane; ++j) x[j] = through_cache(a, x[j], is_v ? a.value_scale : a.key_scale);
+  }
+  for (int j = 0; j < kMaxPerLane; ++j)
+    if (lane + 32 * j < d) to[lane + 32 * j] = float_to_bf16_bits(x[j]);
+}
+
+__device__ __forceinline__ float gate_value(float g, bool gelu) {
+  if (!gelu) return g / (1.0f + __expf(-g));
+  return 0.5f * g * (1.0f + tanhf(0.7978845608f * (g + 0.044715f * g * g * g)));
+}
+
+__global__ void __launch_bounds__(256) gated_kernel(const GatedArgs a) {
+  wait_for_previous();
+  let_next_start();
+  const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x, row = blockIdx.y;
+  if (i >= a.ldy) return;
+  float y = 0;
+  if (i < a.cols) {
+    const bool paired = a.up.data == nullptr;
+    const int64_t at = paired ? i / kPairRows * 2 * kPairRows + i % kPairRows : i;
+    const float g = matrix_value(a.gate, row, at);
+    const float u = paired ? matrix_value(a.gate, row, at + kPairRows) : matrix_value(a.up, row, i);
+    y = gate_value(g, a.gelu) * u;
+  }
+  a.y[row * a.ldy + i] = float_to_bf16_bits(y);
+}
+
+__global__ void __launch_bounds__(256)
+    to_bf16_kernel(const float* x, int64_t ldx, int64_t cols, uint16_t* y, int64_t ldy) {
+  wait_for_previous();
+  let_next_start();
+  const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x, row = blockIdx.y;
+  if (i < ldy) y[row * ldy + i] = i < cols ? float_to_bf16_bits(x[row * ldx + i]) : uint16_t{0};
+}
+
+__global__ void __launch_bounds__(512) read_kernel(const uint4* data, size_t count, uint32_t* sum) {
+  wait_for_previous();
+  uint32_t x = 0;
+  const size_t stride = size_t{gridDim.x} * 512;
+  for (size_t i = blockIdx.x * size_t{512} + threadIdx.x; i < count; i += 4 * stride) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (i + j * stride >= count) break;
+      const uint4 v = __ldcs(data + i + j * stride);
+      x += v.x ^ v.y ^ v.z ^ v.w;
+    }
+  }
+  if (x == 0x12345678u) atomicAdd(sum, x);
+}
+
+unsigned blocks(int64_t n, int64_t per_block) { return static_cast<unsigned>((n + per_block - 1) / per_block); }
+
+void norm(const NormArgs& a, DeviceStream stream) {
+  const bool vector = a.cols % 4 == 0 && a.ld % 4 == 0 && (!a.delta.data || a.delta.ld % 4 == 0) && a.ldy % 4 == 0;
+  launch(vector ? norm_kernel<4> : norm_kernel<1>, static_cast<unsigned>(a.rows),
+         a.cols > 4 * kNormThreads && a.rows <= kSmallTokens ? 1024 : kNormThreads, static_cast<size_t>(a.cols) * 4,
+         stream, "norm", a);
+}
+void quantize(const QuantizeArgs& a, DeviceStream stream) {
+  launch(quantize_kernel, static_cast<unsigned>(a.rows), kNormThreads, static_cast<size_t>(a.cols) * 4, stream,
+         "quantize", a);
+}
+void rope(const RopeArgs& a, DeviceStream stream) {
+  launch(rope_kernel, dim3(blocks(a.heads + 2 * a.kv_heads, kRopeWarps), static_cast<unsigned>(a.tokens)),
+         kRopeWarps * 32, 0, stream, "rope", a);
+}
+void gated(const GatedArgs& a, DeviceStream stream) {
+  launch(gated_kernel, dim3(blocks(a.ldy, 256), static_cast<unsigned>(a.rows)), 256, 0, stream, "gated", a);
+}
+void to_bf16(const float* x, int64_t ldx, int64_t rows, int64_t cols, uint16_t* y, int64_t ldy, DeviceStream stream) {
+  launch(to_bf16_kernel, dim3(blocks(ldy, 256), static_cast<unsigned>(rows)), 256, 0, stream, "to_bf16", x, ldx, cols,
+         y, ldy);
+}
+void read_all(const void* data, size_t bytes, uint32_t* sum, DeviceStream stream) {
+  launch(read_kernel, 132 * 4, 512, 0, stream, "read", static_cast<const uint4*>(data), bytes / 16, sum);
+}
+Support supports(const DeviceInfo& info) {
+  return {info.major >= 8, "needs compute capability 8.0"};
+}
+
+}  // namespace
+
+}  // namespace roundel::cuda
+
+namespace roundel {
+extern const DeviceOps kSm80Ops = {"sm80_ops",       cuda::supports, cuda::norm,    cuda::quantize, cuda::rope,
+                                   cuda::attention, cuda::gated,    cuda::to_bf16, cuda::read_all};
+}  // namespace roundel

@@ -1,0 +1,179 @@
+// Packing and unpacking the units of common/layout.h.
+#include "kernels/cuda/common/device.cuh"
+#include "kernels/cuda/sm80/kernels.h"
+
+namespace roundel::cuda {
+namespace {
+
+// One thread for each code. Two threads share a byte of 4-bit codes when rows of it come in one call: a block takes
+// columns 4i..4i+3 of a row, and threads of equal byte are one thread's two codes.
+__global__ void __launch_bounds__(256)
+    pack_codes_kernel(const UnitLayout u, const DeviceWeightRows rows, uint8_t* packed) {
+  wait_for_previous();
+  const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x, per_row = u.units_k * u.unit_k / 2;
+  if (i >= rows.rows * per_row) return;
+  // Columns c and c + 2 of a run of 4 share a byte of 4-bit codes: a thread takes both.
+  const int64_t r = i / per_row, half = i % per_row, c = half / 2 * 4 + half % 2;
+  const int64_t row = packed_row(rows.map, rows.row0 + r);
+  const auto* from = static_cast<const uint8_t*>(rows.codes) + r * u.k;
+  uint8_t code[2];
+  for (int j = 0; j < 2; ++j) {
+    const int64_t column = c + 2 * j;
+    const uint8_t offset = u.e4m3 ? 0 : static_cast<uint8_t>(1 << (u.bits - 1));
+    code[j] = column < u.k ? static_cast<uint8_t>(from[column] + offset) : offset;
+  }
+  uint8_t* unit = packed + unit_offset(u, row, c);
+  const int in_row = static_cast<int>(row % kUnitRows);
+  const CodePlace a = code_place(u.bits, in_row, static_cast<int>(c % u.unit_k));
+  if (u.bits == 4) {
+    unit[a.byte] = static_cast<uint8_t>(code[0] | code[1] << 4);
+  } else {
+    unit[a.byte] = code[0];
+    unit[code_place(u.bits, in_row, static_cast<int>((c + 2) % u.unit_k)).byte] = code[1];
+  }
+}
+
+__device__ void put_scale(const UnitLayout& u, uint8_t* at, float scale) {
+  if (u.wide_scale)
+    *reinterpret_cast<float*>(at) = scale;
+  else
+    *reinterpret_cast<uint16_t*>(at) = float_to_bf16_bits(scale);
+}
+
+__global__ void __launch_bounds__(256)
+    pack_scales_kernel(const UnitLayout u, int64_t groups, const DeviceWeightRows rows, uint8_t* packed) {
+  wait_for_previous();
+  const int64_t sets = u.sets == 0 ? 1 : u.sets * u.units_k;  // of a row
+  const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x;
+  if (i >= rows.rows * sets) return;
+  const int64_t r = i / sets, s = i % sets, row = packed_row(rows.map, rows.row0 + r), in_row = row % kUnitRows;
+  const int64_t column = u.sets == 0 ? 0 : s * (u.unit_k / u.sets), group = u.sets == 0 ? 0 : column / u.group;
+  const bool padding = group >= groups;
+  const float scale = padding ? 0.0f : rows.scales[r * groups + group];
+  const int8_t zero = u.zero && !padding ? rows.zero_points[r * groups + group] : int8_t{0};
+  if (u.sets == 0) {
+    reinterpret_cast<float*>(packed + u.row_scales)[row] = scale;
+    if (u.zero) reinterpret_cast<int8_t*>(packed + u.row_zeros)[row] = zero;
+    return;
+  }
+  uint8_t* after = packed + unit_offset(u, row, column) + kUnitCodeBytes;
+  const int64_t at = s % u.sets * kUnitRows + in_row;
+  put_scale(u, after + at * u.scale_bytes, scale);
+  if (u.zero) after[u.sets * kUnitRows * u.scale_bytes + at] = static_cast<uint8_t>(zero);
+}
+
+__device__ float code_at(const UnitLayout& u, const uint8_t* unit, int row, int column) {
+  const CodePlace p = code_place(u.bits, row, column);
+  if (u.bits == 4) return static_cast<float>((unit[p.byte] >> (4 * p.high) & 15) - 8);
+  if (u.e4m3) return __half2float(__half(__nv_cvt_fp8_to_halfraw(unit[p.byte], __NV_E4M3)));
+  return static_cast<float>(unit[p.byte]) - 128.0f;
+}
+
+struct Qparams {
+  float scale, zero;
+};
+
+__device__ Qparams qparams_at(const UnitLayout& u, const uint8_t* packed, int64_t row, int64_t column) {
+  if (u.sets == 0)
+    return {reinterpret_cast<const float*>(packed + u.row_scales)[row],
+            u.zero ? static_cast<float>(reinterpret_cast<const int8_t*>(packed + u.row_zeros)[row]) : 0.0f};
+  const uint8_t* after = packed + unit_offset(u, row, column) + kUnitCodeBytes;
+  const int64_t at = column % u.unit_k / (u.unit_k / u.sets) * kUnitRows + row % kUnitRows;
+  const uint8_t* scale = after + at * u.scale_bytes;
+  return {u.wide_scale ? *reinterpret_cast<const float*>(scale)
+                       : bf16_bits_to_float(*reinterpret_cast<const uint16_t*>(scale)),
+          u.zero ? static_cast<float>(static_cast<int8_t>(after[u.sets * kUnitRows * u.scale_bytes + at])) : 0.0f};
+}
+
+// Eight columns of a row from a lane's words: bytes `first` and up of each (see code_place), less the zero point, scaled.
+template <int kBits, bool kE4M3>
+__device__ __forceinline__ void unpack8(const uint32_t* words, int high_row, const Qparams& q, float (&v)[8]) {
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    float code;
+    if constexpr (kBits == 4) {  // a word holds 4 columns of both rows
+      const uint32_t w = words[i / 4] >> (8 * high_row);
+      code = static_cast<float>(static_cast<int>(w >> (16 * (i % 2) + 4 * (i % 4 / 2)) & 15) - 8);
+    } else {
+      const uint32_t byte = words[i / 2] >> (16 * high_row + 8 * (i % 2)) & 255;
+      code = kE4M3 ? __half2float(__half(__nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(byte), __NV_E4M3)))
+                   : static_cast<float>(static_cast<int>(byte) - 128);
+    }
+    v[i] = (code - q.zero) * q.scale;
+  }
+}
+
+// A thread takes 16 bytes of a lane: two rows, and two runs of 32 columns (4 bits) or one (8 bits).
+template <int kBits, bool kE4M3>
+__global__ void __launch_bounds__(256)
+    unpack_kernel(const UnitLayout u, const uint8_t* packed, int64_t row0, int64_t rows, uint16_t* w, int64_t ldw) {
+  wait_for_previous();
+  let_next_start();
+  const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x;
+  const int lane = static_cast<int>(i % 32), half = static_cast<int>(i / 32 % 2);
+  const int64_t unit = i / 64, tile = row0 / kUnitRows + unit / u.units_k, unit_k = unit % u.units_k;
+  if (tile * kUnitRows >= row0 + rows) return;
+  const uint8_t* at = packed + (tile * u.units_k + unit_k) * u.unit_bytes;
+  const uint4 loaded = *reinterpret_cast<const uint4*>(at + half * 512 + lane * 16);
+  const uint32_t words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
+  constexpr int kRuns = kBits == 4 ? 2 : 1;
+#pragma unroll
+  for (int r = 0; r < kRuns; ++r)
+#pragma unroll
+    for (int high = 0; high < 2; ++high) {
+      const int64_t row = tile * kUnitRows + lane / 4 + 8 * high;
+      const int64_t c = unit_k * u.unit_k + (half * kRuns + r) * 32 + lane % 4 * 8;
+      if (row >= row0 + rows || c >= ldw) continue;
+      float v[8];
+      unpack8<kBits, kE4M3>(words + 2 * r, high, qparams_at(u, packed, row, c), v);
+      uint32_t out[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (c + 2 * j >= u.k) v[2 * j] = 0;
+        if (c + 2 * j + 1 >= u.k) v[2 * j + 1] = 0;
+        out[j] = float_to_bf16_bits(v[2 * j]) | uint32_t{float_to_bf16_bits(v[2 * j + 1])} << 16;
+      }
+      *reinterpret_cast<uint4*>(w + (row - row0) * ldw + c) = {out[0], out[1], out[2], out[3]};
+    }
+}
+
+__global__ void __launch_bounds__(256)
+    unpack_rows_kernel(const UnitLayout u, const uint8_t* packed, const int32_t* ids, int64_t id_stride, float* out,
+                       int64_t ldo) {
+  wait_for_previous();
+  let_next_start();
+  const int64_t row = ids[blockIdx.y * id_stride], c = blockIdx.x * int64_t{256} + threadIdx.x;
+  if (c >= u.k) return;
+  const Qparams q = qparams_at(u, packed, row, c);
+  const float code = code_at(u, packed + unit_offset(u, row, c), static_cast<int>(row % kUnitRows),
+                             static_cast<int>(c % u.unit_k));
+  const float value = (code - q.zero) * q.scale;
+  out[blockIdx.y * ldo + c] = u.wide_scale ? value : bf16_bits_to_float(float_to_bf16_bits(value));
+}
+
+unsigned blocks(int64_t n) { return static_cast<unsigned>((n + 255) / 256); }
+
+}  // namespace
+
+void pack_units(const LinearProblem& p, const DeviceWeightRows& rows, uint8_t* packed, DeviceStream stream) {
+  const UnitLayout u = unit_layout(p);
+  launch(pack_codes_kernel, blocks(rows.rows * u.units_k * u.unit_k / 2), 256, 0, stream, "packing", u, rows, packed);
+  launch(pack_scales_kernel, blocks(rows.rows * (u.sets == 0 ? 1 : u.sets * u.units_k)), 256, 0, stream, "packing", u,
+         p.groups(), rows, packed);
+}
+
+void unpack_units(const LinearProblem& p, const uint8_t* packed, int64_t row0, int64_t rows, uint16_t* w, int64_t ldw,
+                  DeviceStream stream) {
+  const UnitLayout u = unit_layout(p);
+  const auto kernel = u.bits == 4 ? unpack_kernel<4, false> : u.e4m3 ? unpack_kernel<8, true> : unpack_kernel<8, false>;
+  const int64_t tiles = (rows + kUnitRows - 1) / kUnitRows;  // row0 is a multiple of 32
+  launch(kernel, blocks(tiles * u.units_k * 64), 256, 0, stream, "unpacking", u, packed, row0, rows, w, ldw);
+}
+
+void unpack_unit_rows(const LinearProblem& p, const uint8_t* packed, const int32_t* ids, int64_t id_stride,
+                      int64_t count, float* out, int64_t ldo, DeviceStream stream) {
+  launch(unpack_rows_kernel, dim3(blocks(p.k), static_cast<unsigned>(count)), 256, 0, stream, "unpacking rows",
+         unit_layout(p), packed, ids, id_stride, out, ldo);
+}
+
+}  // namespace roundel::cuda

@@ -1,0 +1,190 @@
+// sm90_units: quantized weights on Hopper. Few tokens go to small.cuh; many go through bf16 rows and cuBLASLt.
+#include <algorithm>
+
+#include "base/error.h"
+#include "kernels/cuda/common/launch.h"
+#include "kernels/cuda/sm80/kernels.h"
+#include "kernels/cuda/sm90/small.h"
+
+namespace roundel::cuda {
+namespace {
+
+int token_tiles(int64_t m) {
+  return m <= 8 ? 1 : m <= 16 ? 2 : m <= 32 ? 4 : 8;
+}
+
+int64_t units_per_split(const UnitLayout& u, int splits) {
+  const int64_t pair = u.bits == 8 ? 2 : 1;  // whole runs of kScaleColumns
+  return (u.units_k / pair + splits - 1) / splits * pair;
+}
+
+// Rows of tokens in shared memory start 64 bytes off a multiple of 128: two tokens meet no bank twice.
+int64_t x_row_bytes(int64_t columns) {
+  return (columns * 2 + 127) / 128 * 128 + 64;
+}
+
+Support supports(const LinearProblem& p, const DeviceInfo& info) {
+  if (info.major != 9) return {false, "needs compute capability 9.0 (Hopper)"};
+  return units_support(p, info);
+}
+
+SmallTiles tiles_for(const LinearProblem& p, const DeviceLinearArgs& a, const DeviceInfo& info) {
+  return choose_small_tiles(unit_layout(p), a.m, a.y_bf16 || a.gated ? 1 : a.max_parts, a.gated, info);
+}
+
+// Tokens [first, first + count) of the arguments.
+DeviceLinearArgs rows_of(const DeviceLinearArgs& a, int64_t first, int64_t count) {
+  DeviceLinearArgs part = a;
+  part.m = count;
+  if (a.x) part.x = static_cast<const uint16_t*>(a.x) + first * a.ldx;
+  if (a.x16) part.x16 = static_cast<const uint16_t*>(a.x16) + first * a.ld16;
+  if (a.x_scale) part.x_scale = a.x_scale + first * (a.ld16 / kScaleColumns);
+  part.y = static_cast<uint8_t*>(a.y) + first * a.ldy * (a.y_bf16 || a.gated ? 2 : 4);
+  return part;
+}
+
+bool wants_x16(int64_t m) {
+  return m > 1 && m <= kSmallMaxTokens;
+}
+
+bool fuses_gate(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
+  return m <= kSmallMaxTokens && choose_small_tiles(unit_layout(p), std::min(m, kSmallAtOnce), 1, true, info).stages > 0;
+}
+
+int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a, const DeviceInfo& info,
+        DeviceStream stream) {
+  if (a.m <= kSmallMaxTokens) {
+    const UnitLayout u = unit_layout(p);
+    DeviceLinearArgs part = a;  // 32 tokens at a time
+    part.m = std::min(a.m, kSmallAtOnce);
+    const SmallTiles tiles = tiles_for(p, part, info);
+    for (int64_t first = 0; tiles.stages > 0 && first < a.m; first += part.m) {
+      run_small(u, packed, rows_of(a, first, std::min(a.m - first, part.m)), tiles, stream);
+      if (first + part.m >= a.m) return tiles.splits;
+    }
+  }
+  CHECK(!a.gated);
+  return multiply_unpacked(p, packed, a, unpack_units, stream);
+}
+
+// Measured on an H200 (docs/results/cuda.md): the best tiles of each for up to `m` tokens, all calls starting early.
+struct Measured {
+  int64_t n, k, m;
+  SmallTiles tiles;
+};
+constexpr Measured kMeasured[] = {
+    {6144, 4096, 1, {2, 2, 2, 2, 4}},   {6144, 4096, 8, {2, 6, 2, 3, 4}},   {6144, 4096, 16, {2, 6, 1, 3, 8}},
+    {6144, 4096, 32, {1, 6, 1, 2, 4}},  {4096, 4096, 1, {4, 2, 2, 3, 4}},   {4096, 4096, 8, {2, 4, 1, 4, 8}},
+    {4096, 4096, 16, {2, 4, 1, 4, 8}},  {4096, 4096, 32, {1, 8, 1, 4, 4}},  {28672, 4096, 1, {2, 4, 2, 4, 1}},
+    {28672, 4096, 16, {2, 8, 2, 2, 1}}, {28672, 4096, 32, {2, 8, 1, 2, 2}}, {4096, 14336, 1, {2, 4, 2, 3, 8}},
+    {4096, 14336, 8, {2, 8, 2, 3, 8}},  {4096, 14336, 16, {2, 4, 2, 2, 8}}, {4096, 14336, 32, {2, 8, 1, 2, 8}},
+};
+
+// Rough time in us of a choice: the busiest multiprocessor's share of the weight and of the activations, more when too
+// little is on its way, and small costs of adding up.
+double estimate(const UnitLayout& u, int64_t m, const SmallTiles& t, int sms, size_t shared_bytes) {
+  const int64_t block_tiles = int64_t{t.row_tiles} * t.warps_n, warps = int64_t{t.warps_n} * t.warps_k;
+  const int64_t blocks = (u.units_n + block_tiles - 1) / block_tiles * t.splits;
+  const int64_t resident = std::clamp<int64_t>(
+      std::min<int64_t>((220 << 10) / static_cast<int64_t>(shared_bytes + 1024), 20 / warps), 1, 8);
+  const int64_t turns = (blocks + sms - 1) / sms;  // blocks that the busiest multiprocessor runs
+  const double units = static_cast<double>(block_tiles * units_per_split(u, t.splits));
+  const double read = static_cast<double>(turns) * units * static_cast<double>(u.unit_bytes) / 35e3;
+  const double stage =
+      static_cast<double>(turns * m * units_per_split(u, t.splits) * u.unit_k * 2) / (m > 1 ? 80e3 : 40e3);
+  const double flight = static_cast<double>(std::min(resident, turns) * warps * t.stages * t.row_tiles * u.unit_bytes);
+  const double thin = flight < 40e3 ? 40e3 / flight : 1;
+  const double parts = static_cast<double>(t.splits * m * u.n * 8) / 4e6;  // written, and read by the next kernel
+  return read * thin + stage + parts + 0.06 * t.splits + 0.05 * t.warps_k;
+}
+
+}  // namespace
+
+bool small_tiles_exist(const UnitLayout& u, int64_t m, int row_tiles) {
+  const int t = token_tiles(m);
+  if (u.bits == 4 && u.sets == 1 && !u.zero && !u.wide_scale) {
+    if (t == 1) return row_tiles <= 4 || row_tiles == 7;
+    return t == 2 ? row_tiles <= 4 : t == 4 ? row_tiles <= 2 : row_tiles == 1;
+  }
+  if (u.bits == 8 && u.sets == 0 && !u.zero && ((t == 1 && row_tiles == 4) || (t == 4 && row_tiles == 2))) return true;
+  return row_tiles == 2 && t <= 2;
+}
+
+size_t small_shared_bytes(const UnitLayout& u, int64_t m, const SmallTiles& t) {
+  const int64_t warps = t.warps_n * t.warps_k, columns = units_per_split(u, t.splits) * u.unit_k;
+  const auto up = [](int64_t x) { return (x + 127) / 128 * 128; };
+  const int64_t ring = std::max(warps * t.stages * t.row_tiles * u.unit_bytes,
+                                warps * t.row_tiles * 16 * token_tiles(m) * 8 * 4);
+  return static_cast<size_t>(up(warps * t.stages * 8 + 8) + up((columns + 127) / 128 * token_tiles(m) * 32) +
+                             up(m * x_row_bytes(columns)) + ring);
+}
+
+SmallTiles choose_small_tiles(const UnitLayout& u, int64_t m, int max_parts, bool, const DeviceInfo& info) {
+  if (u.bits == 4 && u.sets == 1 && !u.zero && !u.wide_scale)
+    for (const Measured& known : kMeasured)
+      if (known.n == u.n && known.k == u.k && m <= known.m && known.tiles.splits <= max_parts) return known.tiles;
+  SmallTiles best;
+  best.stages = 0;
+  double best_time = 1e30;
+  for (const int row_tiles : {1, 2, 3, 4, 7}) {
+    if (!small_tiles_exist(u, m, row_tiles)) continue;
+    for (const int warps_n : {1, 2, 4, 8})
+      for (const int warps_k : {1, 2, 4, 8, 16}) {
+        if (warps_n * warps_k < 4 || warps_n * warps_k > 16) continue;
+        for (const int splits : {1, 2, 4, 8}) {
+          if (splits > max_parts || (splits - 1) * units_per_split(u, splits) >= u.units_k) continue;
+          for (const int stages : {2, 3, 4}) {
+            const SmallTiles t{row_tiles, warps_n, warps_k, stages, splits};
+            const size_t shared = small_shared_bytes(u, m, t);
+            if (shared > info.shared_memory) continue;
+            const double time = estimate(u, m, t, info.multiprocessors, shared);
+            if (time < best_time) best_time = time, best = t;
+          }
+        }
+      }
+  }
+  return best;
+}
+
+void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArgs& a, const SmallTiles& t,
+               DeviceStream stream) {
+  SmallArgs s;
+  s.packed = packed;
+  s.unit_bytes = static_cast<int>(u.unit_bytes);
+  s.units_k = static_cast<int>(u.units_k);
+  s.units_n = static_cast<int>(u.units_n);
+  s.row_scales = u.row_scales;
+  s.row_zeros = u.row_zeros;
+  s.m = static_cast<int>(a.m);
+  s.n = static_cast<int>(u.n);
+  s.k = static_cast<int>(u.k);
+  s.x = static_cast<const uint16_t*>(a.x);
+  s.ldx = a.ldx;
+  s.x16 = static_cast<const uint16_t*>(a.x16);
+  s.x_scale = a.x_scale;
+  s.ld16 = a.ld16;
+  s.bias = a.bias;
+  s.y = a.y;
+  s.ldy = a.ldy;
+  s.part_stride = a.part_stride;
+  s.y_bf16 = a.y_bf16;
+  s.gated = a.gated;
+  s.warps_n = t.warps_n;
+  s.warps_k = t.warps_k;
+  s.stages = t.stages;
+  s.units_per_split = static_cast<int>(units_per_split(u, t.splits));
+  s.x_row_bytes = static_cast<int>(x_row_bytes(s.units_per_split * u.unit_k));
+  s.chunks = static_cast<int>(s.units_per_split * u.unit_k / kScaleColumns);
+  s.chunk_magic = static_cast<uint32_t>(((uint64_t{1} << 32) + static_cast<uint64_t>(s.chunks) - 1) /
+                                        static_cast<uint64_t>(s.chunks));
+  const size_t shared = small_shared_bytes(u, a.m, t);
+  (u.bits == 4 ? launch_small_int4 : launch_small_byte)(u, s, t, shared, stream);
+}
+
+}  // namespace roundel::cuda
+
+namespace roundel {
+extern const DeviceLinearKernel kSm90Units = {
+    "sm90_units_mma",       cuda::supports,   cuda::units_bytes,        cuda::pack_units,
+    cuda::unpack_unit_rows, cuda::fuses_gate, cuda::wants_x16, cuda::unpacked_workspace, cuda::run};
+}  // namespace roundel

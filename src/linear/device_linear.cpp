@@ -1,0 +1,259 @@
+#include "linear/device_linear.h"
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+
+namespace roundel {
+namespace {
+
+DeviceForm device_form(const ActForm& form) {
+  DeviceForm d;
+  using From = ActForm::Kind;
+  using To = DeviceForm::Kind;
+  switch (form.kind) {
+    case From::kFloat:
+      d.kind = To::kNone;
+      break;
+    case From::kInt8:
+      d.kind = To::kInt8;
+      break;
+    case From::kInt8Asym:
+      d.kind = To::kInt8Asym;
+      break;
+    case From::kInt8Static:
+      d.kind = To::kInt8Static;
+      break;
+    case From::kFakeE4M3:
+      d.kind = To::kE4M3;
+      break;
+    case From::kFakeInt:
+      d.kind = To::kInt;
+      break;
+  }
+  d.bits = form.bits;
+  d.group = form.group;
+  return d;
+}
+
+bool same_form(const DeviceForm& a, const DeviceForm& b) {
+  return a.kind == b.kind && a.scale == b.scale && a.zero_point == b.zero_point && a.bits == b.bits &&
+         a.group == b.group;
+}
+
+}  // namespace
+
+const uint8_t* DeviceStaging::upload(int slot, const void* data, size_t bytes) {
+  DeviceBuffer& buffer = slots_[slot];
+  if (buffer.size() < bytes) {
+    buffer.reset();
+    buffer = DeviceBuffer(device_, bytes, "staging");
+  }
+  device_.upload(buffer.data(), data, bytes);
+  return buffer.data();
+}
+
+bool DeviceInputForm::operator==(const DeviceInputForm& other) const {
+  return order == other.order && same_form(form, other.form);
+}
+
+bool comes_as_x16(const DeviceForm& form, int64_t m) {
+  return form.kind != DeviceForm::Kind::kNone && m <= kSmallTokens && form.group % kScaleColumns == 0;
+}
+
+DeviceInput::DeviceInput(DeviceArena& arena, const DeviceOps& ops, const uint16_t* x, int64_t m, int64_t k,
+                         int64_t ldx)
+    : arena_(arena), ops_(ops), k_(k) {
+  plain_.m = m;
+  plain_.x = x;
+  plain_.ldx = ldx;
+}
+
+void DeviceInput::provide(const DeviceForm& form, const uint16_t* x16, const float* x_scale, int64_t ld16) {
+  Made made{{form, nullptr}, plain_};
+  made.args.x = nullptr;
+  made.args.x16 = x16;
+  made.args.x_scale = x_scale;
+  made.args.ld16 = ld16;
+  made_.push_back(made);
+}
+
+const DeviceLinearArgs& DeviceInput::form(const DeviceInputForm& wanted) {
+  if (wanted.form.kind == DeviceForm::Kind::kNone && !wanted.order) return plain_;
+  for (const Made& m : made_)
+    if (m.form == wanted) return m.args;
+  Made made{wanted, plain_};
+  QuantizeArgs q;
+  q.rows = plain_.m;
+  q.cols = k_;
+  q.x = static_cast<const uint16_t*>(plain_.x);
+  q.ldx = plain_.ldx;
+  q.order = wanted.order;
+  q.form = wanted.form;
+  if (comes_as_x16(wanted.form, plain_.m)) {
+    q.ld16 = round_up(k_, kScaleColumns);
+    q.x16 = arena_.take<uint16_t>(plain_.m * q.ld16, "activations");
+    q.x_scale = arena_.take<float>(plain_.m * q.ld16 / kScaleColumns, "activations");
+    made.args.x = nullptr;
+    made.args.x16 = q.x16;
+    made.args.x_scale = q.x_scale;
+    made.args.ld16 = q.ld16;
+  } else {
+    q.y = arena_.take<uint16_t>(plain_.m * plain_.ldx, "activations");
+    made.args.x = q.y;
+  }
+  ops_.quantize(q, arena_.device().stream());
+  made_.push_back(made);
+  return made_.back().args;
+}
+
+class DeviceLinear::Part : public WeightTarget {
+ public:
+  Part(DeviceLinear& whole, LinearSpec spec, RowMap map) : whole_(whole), spec_(std::move(spec)), map_(map) {}
+  const LinearSpec& spec() const override { return spec_; }
+
+  void pack(const QuantizedRows& rows) override {
+    const LinearProblem& p = whole_.problem_;
+    CHECK(spec_.scheme.weights && rows.cols == spec_.k && rows.groups == p.groups());
+    std::vector<int8_t> ordered;
+    const int8_t* codes = rows.codes.data();
+    if (!whole_.host_order_.empty()) {
+      ordered = reorder_columns(rows, whole_.host_order_);
+      codes = ordered.data();
+    }
+    DeviceWeightRows r = at(rows.row0, rows.rows);
+    const size_t scales = static_cast<size_t>(rows.rows * rows.groups);
+    r.codes = whole_.staging_.upload(0, codes, static_cast<size_t>(rows.rows * rows.cols));
+    r.scales = reinterpret_cast<const float*>(whole_.staging_.upload(1, rows.scales.data(), scales * 4));
+    if (p.has_zero_point)
+      r.zero_points =
+          reinterpret_cast<const int8_t*>(whole_.staging_.upload(2, rows.zero_points.data(), scales));
+    put(r);
+  }
+  void pack_dense(int64_t row0, int64_t rows, const void* data, ThreadPool&) override {
+    CHECK(!spec_.scheme.weights);
+    DeviceWeightRows r = at(row0, rows);
+    r.codes = whole_.staging_.upload(0, data, static_cast<size_t>(rows * spec_.k) * dtype_size(spec_.dtype));
+    put(r);
+  }
+  void set_bias(std::vector<float> bias) override {
+    CHECK(static_cast<int64_t>(bias.size()) == spec_.n);
+    whole_.host_bias_.resize(static_cast<size_t>(whole_.problem_.n));
+    for (int64_t i = 0; i < spec_.n; ++i)
+      whole_.host_bias_[static_cast<size_t>(packed_row(map_, i))] = bias[static_cast<size_t>(i)];
+  }
+  void set_input_scale(float scale, int32_t zero_point) override {
+    whole_.form_.form.scale = scale;
+    whole_.form_.form.zero_point = zero_point;
+  }
+  void set_group_index(const std::vector<int32_t>& group_of_column) override {
+    CHECK(static_cast<int64_t>(group_of_column.size()) == spec_.k && whole_.parts_.size() == 1);
+    whole_.host_order_ = group_order(group_of_column);
+  }
+  size_t packed_bytes() const override {
+    return whole_.packed_.size() / static_cast<size_t>(whole_.problem_.n) * static_cast<size_t>(spec_.n);
+  }
+
+ private:
+  DeviceWeightRows at(int64_t row0, int64_t rows) const {
+    DeviceWeightRows r;
+    r.row0 = row0;
+    r.rows = rows;
+    r.map = map_;
+    return r;
+  }
+  void put(const DeviceWeightRows& r) {
+    whole_.kernel_->pack(whole_.problem_, r, whole_.packed_.data(), whole_.device_.stream());
+  }
+
+  DeviceLinear& whole_;
+  LinearSpec spec_;
+  RowMap map_;
+};
+
+WeightTarget& DeviceLinear::part(size_t i) const {
+  return *parts_[i];
+}
+
+DeviceLinear::~DeviceLinear() = default;
+
+bool DeviceLinear::can_merge(const std::vector<LinearSpec>& specs) {
+  for (const LinearSpec& s : specs) {
+    const LinearSpec& first = specs.front();
+    if (s.k != first.k || s.dtype != first.dtype || s.scheme != first.scheme) return false;
+    if (s.scheme.input && s.scheme.input->dynamic == DynamicMode::kStatic) return false;
+    if (s.scheme.weights && s.scheme.weights->actorder != ActOrder::kNone) return false;
+  }
+  return true;
+}
+
+DeviceLinear::DeviceLinear(Device& device, DeviceStaging& staging, std::vector<LinearSpec> specs, Rows rows)
+    : device_(device), staging_(staging), rows_(rows), problem_(linear_problem(specs.front())) {
+  problem_.n = 0;
+  for (const LinearSpec& s : specs) problem_.n += s.n;
+  kernel_ = &choose_device_linear(problem_, device.info());
+  form_.form = device_form(activation_form(specs.front().scheme));
+  packed_ = DeviceBuffer(device, kernel_->packed_bytes(problem_), "weights");
+  device.clear(packed_.data(), packed_.size());
+  int64_t offset = 0;
+  for (LinearSpec& s : specs) {
+    const RowMap map{offset, rows == Rows::kAlternating ? problem_.n / 2 : 0};
+    offset += s.n;
+    parts_.push_back(std::make_unique<Part>(*this, std::move(s), map));
+  }
+}
+
+void DeviceLinear::finish() {
+  if (!host_bias_.empty()) {
+    bias_ = DeviceBuffer(device_, host_bias_.size() * 4, "a bias");
+    device_.upload(bias_.data(), host_bias_.data(), host_bias_.size() * 4);
+  }
+  if (!host_order_.empty()) {
+    order_ = DeviceBuffer(device_, host_order_.size() * 4, "an order of columns");
+    device_.upload(order_.data(), host_order_.data(), host_order_.size() * 4);
+    form_.order = order_.as<int32_t>();
+  }
+}
+
+DeviceInputForm DeviceLinear::input_form(int64_t m) const {
+  DeviceInputForm form = form_;
+  if (form.form.kind == DeviceForm::Kind::kNone && kernel_->wants_x16(m)) {
+    form.form.kind = DeviceForm::Kind::kHalf;
+    form.form.group = kScaleColumns;
+  }
+  return form;
+}
+
+bool DeviceLinear::fuses_gate(int64_t m) const {
+  return alternating() && kernel_->fuses_gate(problem_, m, device_.info());
+}
+
+DeviceMatrix DeviceLinear::forward(DeviceInput& input, const Output& output) const {
+  DeviceArena& arena = input.arena();
+  DeviceLinearArgs a = input.form(input_form(input.m()));
+  const int64_t columns = output.gated ? problem_.n / 2 : problem_.n;
+  a.ldy = output.y ? output.ldy : round_up(columns, int64_t{8});
+  a.y_bf16 = output.bf16;
+  a.gated = output.gated;
+  a.max_parts = output.bf16 || output.gated ? 1 : output.max_parts;
+  a.part_stride = a.m * a.ldy;
+  a.bias = bias_.as<float>();
+  a.y = output.y;
+  const bool halves = output.bf16 || output.gated;
+  if (!a.y) {
+    const int64_t count = a.part_stride * a.max_parts;
+    a.y = halves ? static_cast<void*>(arena.take<uint16_t>(count, "activations"))
+                 : static_cast<void*>(arena.take<float>(count, "activations"));
+  }
+  DeviceBuffer& workspace = arena.workspace(kernel_->workspace_bytes(problem_, a.m));
+  a.workspace = workspace.data();
+  a.workspace_bytes = workspace.size();
+  const int parts = kernel_->run(problem_, packed_.data(), a, device_.info(), device_.stream());
+  return {a.y, a.ldy, halves, parts, a.part_stride};
+}
+
+void DeviceLinear::read_rows(const int32_t* ids, int64_t id_stride, int64_t count, float* out,
+                             int64_t ldo) const {
+  kernel_->unpack_rows(problem_, packed_.data(), ids, id_stride, count, out, ldo, device_.stream());
+}
+
+}  // namespace roundel

@@ -1,0 +1,109 @@
+// A weight on a GPU, or several of one scheme as one (q, k and v; gate and up), packed by the kernel chosen for it.
+//
+//   DeviceLinear qkv(gpu, staging, {q_spec, k_spec, v_spec}, DeviceLinear::kStacked);
+//   filler.fill(qkv.part(0));                       // and the other parts: rows stream in and are packed on the GPU
+//   DeviceInput input(arena, ops, x, tokens, hidden, ldx);
+//   DeviceMatrix y = qkv.forward(input, {});
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/device_list.h"
+#include "linear/device_memory.h"
+#include "linear/linear.h"
+
+namespace roundel {
+
+// Device memory that rows pass through on their way into a packed weight.
+class DeviceStaging {
+ public:
+  explicit DeviceStaging(Device& device) : device_(device) {}
+  // A copy of `bytes` bytes on the device in slot 0 to 2, valid until the slot's next upload.
+  const uint8_t* upload(int slot, const void* data, size_t bytes);
+
+ private:
+  Device& device_;
+  DeviceBuffer slots_[3];
+};
+
+// How a device linear wants its input: rounded (or not), its columns in another order (or not).
+struct DeviceInputForm {
+  DeviceForm form;
+  const int32_t* order = nullptr;  // device
+  bool operator==(const DeviceInputForm& other) const;
+};
+
+// The input of device linears and the forms of it, each made once.
+class DeviceInput {
+ public:
+  // x: (M,K) bf16, rows ldx apart, a multiple of 8; columns beyond K are zero.
+  DeviceInput(DeviceArena& arena, const DeviceOps& ops, const uint16_t* x, int64_t m, int64_t k, int64_t ldx);
+  // A form that x was made in already (by the norm).
+  void provide(const DeviceForm& form, const uint16_t* x16, const float* x_scale, int64_t ld16);
+  // x, ldx, or x16, x_scale, ld16 filled in.
+  const DeviceLinearArgs& form(const DeviceInputForm& wanted);
+  int64_t m() const { return plain_.m; }
+  DeviceArena& arena() { return arena_; }
+
+ private:
+  struct Made {
+    DeviceInputForm form;
+    DeviceLinearArgs args;
+  };
+  DeviceArena& arena_;
+  const DeviceOps& ops_;
+  DeviceLinearArgs plain_;
+  int64_t k_;
+  std::vector<Made> made_;
+};
+
+// Whether activations of this form come as x16: few tokens, scales that x16 can hold.
+bool comes_as_x16(const DeviceForm& form, int64_t m);
+
+class DeviceLinear {
+ public:
+  enum class Rows { kStacked, kAlternating };  // kAlternating: two parts, or one part [gate; up]
+  DeviceLinear(Device& device, DeviceStaging& staging, std::vector<LinearSpec> specs,
+               Rows rows = Rows::kStacked);
+  ~DeviceLinear();
+  // Whether these may be one matrix: same columns, scheme and types, no static input scales, no column order.
+  static bool can_merge(const std::vector<LinearSpec>& specs);
+
+  size_t parts() const { return parts_.size(); }
+  WeightTarget& part(size_t i) const;
+  // After the last part is filled.
+  void finish();
+
+  struct Output {
+    void* y = nullptr;  // where to; null: taken from the arena
+    int64_t ldy = 0;
+    bool bf16 = false;
+    bool gated = false;  // only when fuses_gate(m)
+    int max_parts = 1;
+  };
+  DeviceMatrix forward(DeviceInput& input, const Output& output) const;
+  bool fuses_gate(int64_t m) const;
+  void read_rows(const int32_t* ids, int64_t id_stride, int64_t count, float* out, int64_t ldo) const;
+
+  int64_t n() const { return problem_.n; }
+  bool alternating() const { return rows_ == Rows::kAlternating; }
+  DeviceInputForm input_form(int64_t m) const;  // for m tokens
+  const DeviceLinearKernel& kernel() const { return *kernel_; }
+  size_t packed_bytes() const { return packed_.size(); }
+
+ private:
+  class Part;
+  Device& device_;
+  DeviceStaging& staging_;
+  Rows rows_;
+  LinearProblem problem_;
+  const DeviceLinearKernel* kernel_;
+  DeviceInputForm form_;
+  DeviceBuffer packed_, bias_, order_;
+  std::vector<int32_t> host_order_;
+  std::vector<float> host_bias_;
+  std::vector<std::unique_ptr<Part>> parts_;
+};
+
+}  // namespace roundel

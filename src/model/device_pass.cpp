@@ -1,0 +1,179 @@
+#include "model/device_pass.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace roundel {
+namespace {
+
+constexpr int kParts = 8;  // that a linear of few tokens may leave its result in
+
+}  // namespace
+
+DeviceDecoder::Pass::Pass(DeviceDecoder& decoder, const DeviceBatch& batch, bool one_sequence)
+    : d_(decoder),
+      c_(decoder.config_),
+      batch_(batch),
+      one_sequence_(one_sequence),
+      tokens_(batch.tokens),
+      hidden_ld_(round_up(c_.hidden_size, int64_t{8})),
+      small_(batch.tokens <= kSmallTokens),
+      info_(batch.device.as<TokenInfo>()) {
+  d_.arena_.reset();
+  residual_ = d_.arena_.take<float>(tokens_ * hidden_ld_, "activations");
+}
+
+void DeviceDecoder::Pass::run_layers() {
+  static_assert(sizeof(TokenInfo) % 4 == 0);
+  d_.embedding_->read_rows(&info_->id, sizeof(TokenInfo) / 4, tokens_, residual_, hidden_ld_);
+  for (size_t i = 0; i < d_.layers_.size(); ++i) {
+    attention_block(d_.layers_[i], static_cast<int64_t>(i));
+    mlp_block(d_.layers_[i]);
+  }
+}
+
+NormArgs DeviceDecoder::Pass::norm_args(const DeviceBuffer& gain) {
+  NormArgs a;
+  a.rows = tokens_;
+  a.cols = c_.hidden_size;
+  a.residual = residual_;
+  a.ld = hidden_ld_;
+  a.delta = delta_;
+  a.gain = gain.as<float>();
+  a.eps = static_cast<float>(c_.rms_norm_eps);
+  delta_ = {};
+  return a;
+}
+
+DeviceInput DeviceDecoder::Pass::normalize(const DeviceBuffer& gain,
+                                           const std::vector<std::unique_ptr<DeviceLinear>>& readers) {
+  NormArgs a = norm_args(gain);
+  const DeviceInputForm form = readers.front()->input_form(tokens_);
+  const bool same = std::all_of(readers.begin(), readers.end(),
+                                [&](const auto& linear) { return linear->input_form(tokens_) == form; });
+  const bool rounded = same && !form.order && comes_as_x16(form.form, tokens_);
+  a.ldy = hidden_ld_;
+  a.y = d_.arena_.take<uint16_t>(tokens_ * hidden_ld_, "activations");
+  if (rounded) {
+    a.form = form.form;
+    a.ld16 = round_up(c_.hidden_size, kScaleColumns);
+    a.x16 = d_.arena_.take<uint16_t>(tokens_ * a.ld16, "activations");
+    a.x_scale = d_.arena_.take<float>(tokens_ * a.ld16 / kScaleColumns, "activations");
+  }
+  DeviceInput input(d_.arena_, d_.ops_, a.y, tokens_, c_.hidden_size, hidden_ld_);
+  if (rounded) {
+    input.provide(form.form, a.x16, a.x_scale, a.ld16);
+    a.y = nullptr;
+  }
+  d_.ops_.norm(a, d_.device_->stream());
+  return input;
+}
+
+DeviceMatrix DeviceDecoder::Pass::multiply(const DeviceLinear& linear, DeviceInput& input, int max_parts) {
+  DeviceLinear::Output out;
+  out.bf16 = !small_;
+  out.max_parts = max_parts;
+  return linear.forward(input, out);
+}
+
+void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t index) {
+  DeviceInput input = normalize(layer.input_norm, layer.qkv);
+  RopeArgs r;
+  r.tokens = tokens_;
+  r.heads = c_.heads;
+  r.kv_heads = c_.kv_heads;
+  r.head_dim = c_.head_dim;
+  r.half = d_.rope_->half();
+  r.layer = index;
+  r.q = multiply(*layer.qkv[0], input, kParts);
+  const auto columns = [](DeviceMatrix m, int64_t first) {
+    m.data = static_cast<const uint8_t*>(m.data) + first * (m.bf16 ? 2 : 4);
+    return m;
+  };
+  const int64_t q_cols = c_.heads * c_.head_dim, kv_cols = c_.kv_heads * c_.head_dim;
+  if (layer.qkv.size() == 1) {
+    r.k = columns(r.q, q_cols);
+    r.v = columns(r.q, q_cols + kv_cols);
+  } else {
+    r.k = multiply(*layer.qkv[1], input, kParts);
+    r.v = multiply(*layer.qkv[2], input, kParts);
+  }
+  r.info = info_;
+  r.cos = reinterpret_cast<const float*>(batch_.device.data() + batch_.cos);
+  r.sin = reinterpret_cast<const float*>(batch_.device.data() + batch_.sin);
+  r.q_norm = layer.q_norm.as<float>();
+  r.k_norm = layer.k_norm.as<float>();
+  r.eps = static_cast<float>(c_.rms_norm_eps);
+  r.key_scale = layer.kv.key_scale;
+  r.value_scale = layer.kv.value_scale;
+  r.kv_bits = layer.kv.bits;
+  r.kv_float = layer.kv.is_float;
+  r.q_out = d_.arena_.take<uint16_t>(tokens_ * q_cols, "activations");
+  d_.ops_.rope(r, d_.device_->stream());
+
+  DeviceAttentionArgs a;
+  a.tokens = tokens_;
+  a.heads = c_.heads;
+  a.kv_heads = c_.kv_heads;
+  a.head_dim = c_.head_dim;
+  a.layer = index;
+  a.scale = 1.0f / std::sqrt(static_cast<float>(c_.head_dim));
+  a.window = layer.window;
+  a.info = info_;
+  a.q = r.q_out;
+  a.ldo = q_cols;
+  a.out = d_.arena_.take<uint16_t>(tokens_ * q_cols, "activations");
+  a.one_sequence = one_sequence_;
+  const int64_t blocks = tokens_ * c_.kv_heads;
+  a.splits = static_cast<int>(std::clamp<int64_t>(6 * d_.device_->info().multiprocessors / blocks, 1, 32));
+  a.scratch = d_.arena_.take<float>(tokens_ * c_.heads * a.splits * (c_.head_dim + 2), "activations");
+  a.counters = d_.counters_.as<uint32_t>();
+  d_.ops_.attention(a, d_.device_->stream());
+  DeviceInput attended(d_.arena_, d_.ops_, a.out, tokens_, q_cols, q_cols);
+  delta_ = multiply(*layer.o, attended, kParts);
+}
+
+void DeviceDecoder::Pass::mlp_block(const DeviceLayer& layer) {
+  DeviceInput input = normalize(layer.post_norm, layer.gate_up);
+  const int64_t inter = c_.intermediate_size, ld = round_up(inter, int64_t{8});
+  const bool gelu = c_.activation != "silu";
+  const DeviceLinear& first = *layer.gate_up.front();
+  const uint16_t* activated = nullptr;
+  if (!gelu && layer.gate_up.size() == 1 && small_ && first.fuses_gate(tokens_)) {
+    DeviceLinear::Output out;
+    out.gated = true;
+    activated = static_cast<const uint16_t*>(first.forward(input, out).data);
+  } else {
+    GatedArgs g;
+    g.rows = tokens_;
+    g.cols = inter;
+    g.gate = multiply(first, input, kParts);
+    if (layer.gate_up.size() == 2) g.up = multiply(*layer.gate_up[1], input, kParts);
+    g.gelu = gelu;
+    g.y = d_.arena_.take<uint16_t>(tokens_ * ld, "activations");
+    g.ldy = ld;
+    d_.ops_.gated(g, d_.device_->stream());
+    activated = g.y;
+  }
+  DeviceInput down(d_.arena_, d_.ops_, activated, tokens_, inter, ld);
+  delta_ = multiply(*layer.down, down, kParts);
+}
+
+DeviceInput DeviceDecoder::Pass::final_norm(const int32_t* rows, int64_t count) {
+  NormArgs a = norm_args(d_.final_norm_);
+  a.rows = count;
+  a.rows_in = rows;
+  a.ldy = hidden_ld_;
+  a.y = d_.arena_.take<uint16_t>(count * hidden_ld_, "activations");
+  d_.ops_.norm(a, d_.device_->stream());
+  return {d_.arena_, d_.ops_, a.y, count, c_.hidden_size, hidden_ld_};
+}
+
+void DeviceDecoder::Pass::final_norm(float* y, int64_t ldy) {
+  NormArgs a = norm_args(d_.final_norm_);
+  a.y_float = y;
+  a.ldy_float = ldy;
+  d_.ops_.norm(a, d_.device_->stream());
+}
+
+}  // namespace roundel

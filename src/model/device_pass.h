@@ -1,0 +1,34 @@
+// One forward pass on a GPU, queued kernel by kernel. Internal to model/.
+#pragma once
+#include "model/device_decoder.h"
+
+namespace roundel {
+
+class DeviceDecoder::Pass {
+ public:
+  Pass(DeviceDecoder& decoder, const DeviceBatch& batch, bool one_sequence);
+  void run_layers();
+  // The last norm of the rows `rows` (device; null: all): as bf16, or as float into y.
+  DeviceInput final_norm(const int32_t* rows, int64_t count);
+  void final_norm(float* y, int64_t ldy);
+
+ private:
+  void attention_block(const DeviceLayer& layer, int64_t index);
+  void mlp_block(const DeviceLayer& layer);
+  // residual += delta, then the norm, in the form that all of `readers` want, when it is one.
+  DeviceInput normalize(const DeviceBuffer& gain, const std::vector<std::unique_ptr<DeviceLinear>>& readers);
+  NormArgs norm_args(const DeviceBuffer& gain);
+  DeviceMatrix multiply(const DeviceLinear& linear, DeviceInput& input, int max_parts);
+
+  DeviceDecoder& d_;
+  const ModelConfig& c_;
+  const DeviceBatch& batch_;
+  bool one_sequence_;
+  int64_t tokens_, hidden_ld_;
+  bool small_;  // few tokens: linears give floats in parts
+  const TokenInfo* info_;
+  float* residual_;
+  DeviceMatrix delta_;
+};
+
+}  // namespace roundel

@@ -1,0 +1,72 @@
+#include "model/weight_filler.h"
+
+#include <cmath>
+
+#include "base/thread_pool.h"
+#include "codec/weight_stream.h"
+
+namespace roundel {
+
+WeightFiller::WeightFiller(const ModelFiles& files, const Plan& plan, ThreadPool& pool)
+    : files_(files),
+      plan_(plan),
+      pool_(pool),
+      progress_("loading", files.checkpoint.total_tensor_bytes(), "B") {}
+
+void WeightFiller::fill(WeightTarget& linear) {
+  const std::string& name = linear.spec().name;
+  const StoredWeight* stored = files_.find_stored(name);
+  if (stored) {
+    const std::vector<int32_t> groups = load_group_index(*stored, files_.checkpoint);
+    if (!groups.empty()) linear.set_group_index(groups);
+    stream_stored(files_.checkpoint, *stored, [&](const QuantizedRows& rows) { linear.pack(rows); });
+  } else {
+    fill_from_dense(linear);
+  }
+  progress_.advance(linear.packed_bytes());
+  const auto& input = linear.spec().scheme.input;
+  if (input && input->dynamic == DynamicMode::kStatic) {
+    const int32_t zero = input->symmetric ? 0 : static_cast<int32_t>(scalar(name + ".input_zero_point"));
+    linear.set_input_scale(scalar(name + ".input_scale"), zero);
+  }
+  if (files_.checkpoint.find(name + ".bias")) linear.set_bias(read_vector(files_, name + ".bias"));
+}
+
+void WeightFiller::fill_from_dense(WeightTarget& linear) {
+  const std::string& name = linear.spec().name;
+  const TensorSpec* spec = files_.checkpoint.find(weight_name(name));
+  CHECK(spec != nullptr);
+  if (const auto& weights = linear.spec().scheme.weights) {
+    stream_encoded(files_.checkpoint, *spec, *weights, name, pool_, {},
+                   [&](const QuantizedRows& rows) { linear.pack(rows); });
+  } else {
+    stream_dense(files_.checkpoint, *spec, pool_, [&](int64_t row0, int64_t rows, const void* data) {
+      linear.pack_dense(row0, rows, data, pool_);
+    });
+  }
+}
+
+float WeightFiller::scalar(const std::string& name) {
+  const TensorSpec* spec = files_.checkpoint.find(name);
+  CHECK(spec != nullptr);
+  uint8_t raw[8] = {};
+  files_.checkpoint.read(*spec, 0, raw, dtype_size(spec->dtype));
+  if (spec->dtype == DType::kI8) return static_cast<float>(static_cast<int8_t>(raw[0]));
+  float value = 0;
+  widen_to_float(spec->dtype, raw, &value, 1);
+  if (name.ends_with("scale") && !(value > 0 && std::isfinite(value)))
+    fail(ErrorCode::kInvalid, "{} is {}, expected a positive number", name, value);
+  return value;
+}
+
+KvQuantizer WeightFiller::kv_quantizer(const std::string& attention) {
+  if (!plan_.kv_cache) return {};
+  const QuantArgs& args = *plan_.kv_cache;
+  auto scale_of = [&](const char* which) {
+    const std::string name = attention + which + "_scale";
+    return scalar(files_.checkpoint.find(name) ? name : attention + which + "_proj.output_scale");
+  };
+  return {scale_of("k"), scale_of("v"), args.num_bits, args.type == NumberType::kFloat};
+}
+
+}  // namespace roundel

@@ -1,0 +1,194 @@
+// Every listed GPU kernel that takes a problem, for few tokens and many, against the reference kernel of the CPU.
+#include "base/thread_pool.h"
+#include "kernels/list.h"
+#include "tests/cuda/gpu.h"
+#include "tests/kernels/linear_cases.h"
+
+namespace roundel {
+namespace {
+
+LinearProblem weights(CodeType code, int bits, int64_t n, int64_t k, int64_t group, bool zero,
+                      ScaleType scale = ScaleType::kBF16) {
+  LinearProblem p;
+  p.n = n, p.k = k, p.code = code, p.bits = bits, p.group = group > 0 ? group : k;
+  p.has_scale = true, p.has_zero_point = zero, p.scale_type = scale;
+  return p;
+}
+LinearProblem dense(CodeType code, int64_t n, int64_t k) {
+  LinearProblem p;
+  p.n = n, p.k = k, p.group = k, p.code = code, p.bits = code == CodeType::kF32 ? 32 : 16;
+  return p;
+}
+
+std::vector<LinearProblem> problems() {
+  const auto i = CodeType::kInt, f8 = CodeType::kE4M3;
+  return {weights(i, 4, 256, 512, 128, false),
+          weights(i, 4, 1000, 576, 64, false),
+          weights(i, 4, 328, 1536, 128, true),
+          weights(i, 4, 96, 320, 32, false),
+          weights(i, 4, 96, 320, 32, true, ScaleType::kF32),
+          weights(i, 4, 96, 320, 64, true),
+          weights(i, 4, 264, 200, 0, false),
+          weights(i, 4, 264, 512, 0, true, ScaleType::kF16),
+          weights(i, 4, 8, 2048, 256, false),
+          weights(i, 3, 128, 256, 128, false),
+          weights(i, 2, 128, 256, 64, true),
+          weights(i, 8, 256, 512, 128, false),
+          weights(i, 8, 1000, 576, 0, false),
+          weights(i, 8, 40, 576, 0, true),
+          weights(i, 8, 136, 320, 32, true),
+          weights(i, 6, 136, 320, 64, false, ScaleType::kF32),
+          weights(f8, 8, 256, 576, 0, false),
+          weights(f8, 8, 136, 512, 128, false),
+          weights(f8, 8, 136, 512, 32, false, ScaleType::kF32),
+          weights(i, 4, 50, 100, 24, true),
+          weights(i, 8, 50, 96, 16, false),
+          weights(f8, 8, 51, 93, 31, false),
+          dense(CodeType::kBF16, 1000, 576),
+          dense(CodeType::kBF16, 33, 77),
+          dense(CodeType::kF16, 130, 264),
+          dense(CodeType::kF32, 130, 100)};
+}
+
+// One problem on the GPU and on the CPU, same bf16 activations.
+struct Both {
+  Both(const LinearProblem& problem, int64_t m, bool bias) : c(make_case(problem, m, false, bias, 5)) {
+    for (float& value : c.x) value = round_bf16(value);
+    std::vector<uint16_t> narrow;
+    for (const float v : c.x) narrow.push_back(float_to_bf16(v));
+    x = to_gpu(narrow);
+    codes = to_gpu(c.codes);
+    scales = to_gpu(c.scales);
+    zeros = to_gpu(c.zero_points);
+    if (bias) bias_values = to_gpu(c.bias);
+  }
+  std::vector<float> reference() const {
+    const LinearKernel& kernel = *linear_kernels().back();
+    LinearCase exact = c;
+    exact.problem.scale_type = c.problem.scale_type;
+    auto bytes = exact.pack(kernel);
+    std::vector<float> y(static_cast<size_t>(c.m * c.problem.n));
+    ThreadPool pool(2);
+    kernel.run(exact.problem, LinearCase::aligned(bytes), exact.args(y.data(), c.problem.n), pool);
+    return y;
+  }
+  DeviceWeightRows rows(int64_t row0, int64_t count) const {
+    const int64_t groups = c.problem.groups();
+    DeviceWeightRows r;
+    r.row0 = row0, r.rows = count;
+    r.codes = codes.data() + row0 * c.problem.k * static_cast<int64_t>(code_bytes(c.problem.code));
+    r.scales = scales.as<float>() + row0 * groups;
+    r.zero_points = zeros.as<int8_t>() + row0 * groups;
+    return r;
+  }
+  std::vector<float> run(const DeviceLinearKernel& kernel, bool y_bf16, int max_parts, bool as_x16 = false) {
+    const LinearProblem& p = c.problem;
+    Device& d = *gpu();
+    if (packed.empty()) {
+      packed = DeviceBuffer(d, kernel.packed_bytes(p), "weights");
+      d.clear(packed.data(), packed.size());
+      const int64_t first = std::min<int64_t>(32, p.n);  // in two runs, as weights stream in
+      kernel.pack(p, rows(0, first), packed.data(), d.stream());
+      if (first < p.n) kernel.pack(p, rows(first, p.n - first), packed.data(), d.stream());
+    }
+    const DeviceBuffer workspace(d, kernel.workspace_bytes(p, c.m), "workspace");
+    const int64_t ldy = p.n + 4, stride = c.m * ldy;
+    const DeviceBuffer y = poisoned(static_cast<size_t>(stride * max_parts) * 4);
+    DeviceLinearArgs a;
+    a.m = c.m, a.x = x.data(), a.ldx = c.ldx, a.y = y.data(), a.ldy = ldy, a.y_bf16 = y_bf16;
+    a.max_parts = max_parts, a.part_stride = stride;
+    a.bias = bias_values.as<float>();
+    a.workspace = workspace.data(), a.workspace_bytes = workspace.size();
+    if (as_x16) {
+      QuantizeArgs q;
+      q.rows = c.m, q.cols = p.k, q.x = x.as<uint16_t>(), q.ldx = c.ldx;
+      q.form.kind = DeviceForm::Kind::kHalf, q.form.group = kScaleColumns;
+      q.ld16 = round_up(p.k, kScaleColumns);
+      x16 = poisoned(static_cast<size_t>(c.m * q.ld16) * 2);
+      x_scale = poisoned(static_cast<size_t>(c.m * q.ld16 / kScaleColumns) * 4);
+      q.x16 = x16.as<uint16_t>(), q.x_scale = x_scale.as<float>();
+      device_ops(d.info()).quantize(q, d.stream());
+      a.x = nullptr, a.x16 = x16.data(), a.x_scale = x_scale.as<float>(), a.ld16 = q.ld16;
+    }
+    const int parts = kernel.run(p, packed.data(), a, d.info(), d.stream());
+    EXPECT_LE(parts, max_parts);
+    std::vector<float> out;
+    const auto wide = y_bf16 ? std::vector<float>{} : from_gpu<float>(y, static_cast<size_t>(stride * parts));
+    const auto narrow = y_bf16 ? from_gpu<uint16_t>(y, static_cast<size_t>(stride)) : std::vector<uint16_t>{};
+    for (int64_t i = 0; i < c.m; ++i)
+      for (int64_t j = 0; j < p.n; ++j) {
+        float sum = 0;
+        for (int part = 0; part < parts; ++part)
+          sum += y_bf16 ? bf16_to_float(narrow[static_cast<size_t>(i * ldy + j)])
+                        : wide[static_cast<size_t>(part * stride + i * ldy + j)];
+        out.push_back(sum);
+      }
+    return out;
+  }
+  LinearCase c;
+  DeviceBuffer x, codes, scales, zeros, bias_values, packed, x16, x_scale;
+};
+
+TEST(DeviceLinear, EveryKernelAgreesWithTheReference) {
+  NEEDS_GPU();
+  for (const DeviceLinearKernel* kernel : device_linear_kernels()) {
+    double worst = 0;
+    int runs = 0;
+    for (const LinearProblem& p : problems()) {
+      if (!kernel->supports(p, gpu()->info()).ok) continue;
+      for (const int64_t m : {1, 3, 8, 9, 16, 30, 64, 70, 200})
+        for (const bool bf16 : {false, true}) {
+          Both both(p, m, m == 3 || m == 70);
+          const std::vector<float> want = both.reference();
+          const double error = relative_error(both.run(*kernel, bf16, bf16 ? 1 : 4), want);
+          if (m <= kSmallTokens) {
+            EXPECT_LT(relative_error(both.run(*kernel, bf16, bf16 ? 1 : 8, true), want), 4e-3)
+                << kernel->name << ", x16, " << describe(p, m);
+          }
+          // The reference rounds weights to bf16, which the fast path does not; outputs are rounded when bf16.
+          EXPECT_LT(error, 4e-3) << kernel->name << ", " << describe(p, m) << (bf16 ? " to bf16" : "");
+          worst = std::max(worst, error);
+          ++runs;
+        }
+    }
+    std::printf("%s: %d runs, worst relative error %.2e\n", kernel->name, runs, worst);
+  }
+}
+
+// Float scales are not rounded in the reference: nothing but the order of sums differs.
+TEST(DeviceLinear, SmallKernelIsExactUpToSums) {
+  NEEDS_GPU();
+  const DeviceLinearKernel& kernel = *device_linear_kernels()[0];
+  for (const auto& p : {weights(CodeType::kInt, 4, 96, 640, 128, true, ScaleType::kF32),
+                        weights(CodeType::kInt, 8, 96, 640, 0, false, ScaleType::kF32),
+                        weights(CodeType::kE4M3, 8, 96, 640, 0, false, ScaleType::kF32)}) {
+    if (!kernel.supports(p, gpu()->info()).ok) GTEST_SKIP() << "not for this GPU";
+    Both both(p, 5, false);
+    EXPECT_LT(relative_error(both.run(kernel, false, 4), both.reference()), 5e-6) << describe(p, 5);
+  }
+}
+
+TEST(DeviceLinear, UnpackedRowsAreTheWeights) {
+  NEEDS_GPU();
+  for (const DeviceLinearKernel* kernel : device_linear_kernels())
+    for (const LinearProblem& p : problems()) {
+      if (!kernel->supports(p, gpu()->info()).ok) continue;
+      Both both(p, 1, false);
+      both.run(*kernel, false, 1);
+      const std::vector<int32_t> ids = {7, 0, static_cast<int32_t>(p.n - 1)};
+      const DeviceBuffer where = to_gpu(ids), out = poisoned(static_cast<size_t>(3 * p.k) * 4);
+      kernel->unpack_rows(p, both.packed.data(), where.as<int32_t>(), 1, 3, out.as<float>(), p.k, gpu()->stream());
+      const auto got = from_gpu<float>(out, static_cast<size_t>(3 * p.k));
+      auto packed = both.c.pack(*linear_kernels().back());
+      std::vector<float> row(static_cast<size_t>(p.k));
+      for (size_t i = 0; i < 3; ++i) {
+        linear_kernels().back()->unpack_row(p, LinearCase::aligned(packed), ids[i], row.data());
+        const std::vector<float> mine(got.begin() + static_cast<int64_t>(i) * p.k,
+                                      got.begin() + static_cast<int64_t>(i + 1) * p.k);
+        EXPECT_LT(relative_error(mine, row), p.scale_type == ScaleType::kF16 ? 1e-3 : 1e-7) << kernel->name << describe(p, 1);
+      }
+    }
+}
+
+}  // namespace
+}  // namespace roundel
