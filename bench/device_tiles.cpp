@@ -39,7 +39,8 @@ class Bench {
     for (size_t i = 0; i < codes.size(); i += 8) {
       const uint64_t r = random_u64(1, i);
       for (size_t j = 0; j < 8; ++j)
-        codes[i + j] = static_cast<int8_t>(static_cast<int>(r >> (8 * j) & static_cast<uint64_t>(mask)) - (mask + 1) / 2);
+        codes[i + j] = static_cast<int8_t>(static_cast<int>(r >> (8 * j) & static_cast<uint64_t>(mask)) -
+                                           (mask + 1) / 2);
     }
     std::vector<float> scales(static_cast<size_t>(p_.n * p_.groups()));
     for (size_t i = 0; i < scales.size(); ++i)
@@ -79,12 +80,36 @@ class Bench {
     args_.workspace = space.data(), args_.workspace_bytes = space.size();
     multiply_unpacked(p_, packed_.data(), args_, unpack_units, d_.stream());
     want_ = download(1);
-    if (m > 1) args_.x16 = x16_.data(), args_.x_scale = scale_.as<float>(), args_.ld16 = p_.k, args_.x = nullptr;
+    if (m > 1)
+      args_.x16 = x16_.data(), args_.x_scale = scale_.as<float>(), args_.ld16 = p_.k, args_.x = nullptr;
 
-    struct Result {
-      double us;
-      SmallTiles tiles;
+    std::vector<Result> results = measure_all(m, all, gated);
+    std::sort(results.begin(), results.end(), [](const Result& a, const Result& b) { return a.us < b.us; });
+    const double floor = 2 + static_cast<double>(u_.bytes) / 4.69e6;
+    const auto print = [&](const char* what, const Result& r) {
+      std::printf(
+          "N %6lld K %6lld M %3lld %-9s %7.2f us %3.0f %% of floor: rt %d wn %d wk %2d st %d splits %d\n",
+          static_cast<long long>(p_.n), static_cast<long long>(p_.k), static_cast<long long>(m), what, r.us,
+          100 * floor / r.us, r.tiles.row_tiles, r.tiles.warps_n, r.tiles.warps_k, r.tiles.stages,
+          r.tiles.splits);
     };
+    for (const int splits : {1, 2, 4, 8}) {
+      int shown = 0;
+      for (const Result& r : results)
+        if (r.tiles.splits == splits && shown++ < (splits == 1 ? 3 : 1))
+          print(splits == 1 ? "whole" : "parts", r);
+    }
+    const SmallTiles chosen = choose_small_tiles(u_, m, gated ? 1 : 8, gated, d_.info());
+    if (chosen.stages > 0) print("chosen", {measure(chosen, gated), chosen});
+    std::fflush(stdout);
+  }
+
+ private:
+  struct Result {
+    double us;
+    SmallTiles tiles;
+  };
+  std::vector<Result> measure_all(int64_t m, bool all, bool gated) {
     std::vector<Result> results;
     for (const int rt : {1, 2, 3, 4, 7}) {
       if (!small_tiles_exist(u_, m, rt)) continue;
@@ -102,25 +127,9 @@ class Bench {
               results.push_back({measure(t, gated), t});
             }
     }
-    std::sort(results.begin(), results.end(), [](const Result& a, const Result& b) { return a.us < b.us; });
-    const double floor = 2 + static_cast<double>(u_.bytes) / 4.69e6;
-    const auto print = [&](const char* what, const Result& r) {
-      std::printf("N %6lld K %6lld M %3lld %-9s %7.2f us %3.0f %% of floor: rt %d wn %d wk %2d st %d splits %d\n",
-                  static_cast<long long>(p_.n), static_cast<long long>(p_.k), static_cast<long long>(m), what, r.us,
-                  100 * floor / r.us, r.tiles.row_tiles, r.tiles.warps_n, r.tiles.warps_k, r.tiles.stages,
-                  r.tiles.splits);
-    };
-    for (const int splits : {1, 2, 4, 8}) {
-      int shown = 0;
-      for (const Result& r : results)
-        if (r.tiles.splits == splits && shown++ < (splits == 1 ? 3 : 1)) print(splits == 1 ? "whole" : "parts", r);
-    }
-    const SmallTiles chosen = choose_small_tiles(u_, m, gated ? 1 : 8, gated, d_.info());
-    if (chosen.stages > 0) print("chosen", {measure(chosen, gated), chosen});
-    std::fflush(stdout);
+    return results;
   }
 
- private:
   template <class T>
   DeviceBuffer upload(const std::vector<T>& host) {
     DeviceBuffer b(d_, host.size() * sizeof(T), "data");
@@ -138,7 +147,8 @@ class Bench {
   double measure(const SmallTiles& t, bool gated) {
     std::vector<uint8_t> poison(static_cast<size_t>(args_.part_stride) * 4, 0xff);
     DeviceLinearArgs a = args_;
-    for (int i = 0; i < t.splits; ++i) d_.upload(y_.data() + static_cast<size_t>(i) * poison.size(), poison.data(), poison.size());
+    for (int i = 0; i < t.splits; ++i)
+      d_.upload(y_.data() + static_cast<size_t>(i) * poison.size(), poison.data(), poison.size());
     run_small(u_, packed_.data(), a, t, d_.stream());
     const std::vector<float> got = download(t.splits);
     double error = 0, size = 0;
@@ -147,8 +157,8 @@ class Bench {
       size += static_cast<double>(want_[i]) * want_[i];
     }
     if (!(std::sqrt(error / size) < 4e-3)) {
-      std::printf("WRONG: rt %d wn %d wk %d st %d splits %d: error %g\n", t.row_tiles, t.warps_n, t.warps_k, t.stages,
-                  t.splits, std::sqrt(error / size));
+      std::printf("WRONG: rt %d wn %d wk %d st %d splits %d: error %g\n", t.row_tiles, t.warps_n, t.warps_k,
+                  t.stages, t.splits, std::sqrt(error / size));
       std::exit(1);
     }
     a.y_bf16 = t.splits == 1;
@@ -217,7 +227,8 @@ int run(int argc, char** argv) {
       return 2;
     }
   }
-  if (shapes.empty()) shapes = {{"qkv", 6144, 4096}, {"o", 4096, 4096}, {"gate_up", 28672, 4096}, {"down", 4096, 14336}};
+  if (shapes.empty())
+    shapes = {{"qkv", 6144, 4096}, {"o", 4096, 4096}, {"gate_up", 28672, 4096}, {"down", 4096, 14336}};
   const auto device = open_device(0);
   allow_early_start(early);
   for (const Shape& s : shapes) {

@@ -22,10 +22,6 @@ void on_signal(int signal) {
 }  // namespace
 
 // VmHWM, not ru_maxrss: the latter survives exec, so a large parent would show through.
-void return_freed_buffers() {
-  mallopt(M_MMAP_THRESHOLD, 256 << 10);
-}
-
 uint64_t peak_rss_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -33,6 +29,12 @@ uint64_t peak_rss_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+void return_freed_buffers() {
+#ifdef __GLIBC__
+  ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
+#endif
 }
 
 void release_free_memory() {

@@ -55,7 +55,9 @@ std::optional<int> device_index(const std::string& device) {
   const std::string digits = device.starts_with("cuda:") ? device.substr(5) : "";
   if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos)
     fail(ErrorCode::kUsage, "--device {}: expected cpu, cuda or cuda:N", device);
-  return std::stoi(digits);
+  int index = 0;
+  for (const char c : digits) index = 10 * index + (c - '0');
+  return index;
 }
 
 LoadOptions LoadFlags::options() const {

@@ -28,8 +28,9 @@ class WeightTarget {
   virtual const LinearSpec& spec() const = 0;
   // Chunks may come in any order; row0 is a multiple of kRowUnit.
   virtual void pack(const QuantizedRows& rows) = 0;
-  virtual void pack_dense(int64_t row0, int64_t rows, const void* data, ThreadPool& pool) = 0;  // in spec().dtype
-  virtual void set_bias(std::vector<float> bias) = 0;                                          // (N)
+  virtual void pack_dense(int64_t row0, int64_t rows, const void* data,
+                          ThreadPool& pool) = 0;       // in spec().dtype
+  virtual void set_bias(std::vector<float> bias) = 0;  // (N)
   // Static activations: scale and zero point of the input.
   virtual void set_input_scale(float scale, int32_t zero_point) = 0;
   // weight_g_idx: the group of every column. Before the first pack().

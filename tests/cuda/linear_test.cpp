@@ -177,7 +177,8 @@ TEST(DeviceLinear, UnpackedRowsAreTheWeights) {
       both.run(*kernel, false, 1);
       const std::vector<int32_t> ids = {7, 0, static_cast<int32_t>(p.n - 1)};
       const DeviceBuffer where = to_gpu(ids), out = poisoned(static_cast<size_t>(3 * p.k) * 4);
-      kernel->unpack_rows(p, both.packed.data(), where.as<int32_t>(), 1, 3, out.as<float>(), p.k, gpu()->stream());
+      kernel->unpack_rows(p, both.packed.data(), where.as<int32_t>(), 1, 3, out.as<float>(), p.k,
+                          gpu()->stream());
       const auto got = from_gpu<float>(out, static_cast<size_t>(3 * p.k));
       auto packed = both.c.pack(*linear_kernels().back());
       std::vector<float> row(static_cast<size_t>(p.k));
@@ -185,7 +186,8 @@ TEST(DeviceLinear, UnpackedRowsAreTheWeights) {
         linear_kernels().back()->unpack_row(p, LinearCase::aligned(packed), ids[i], row.data());
         const std::vector<float> mine(got.begin() + static_cast<int64_t>(i) * p.k,
                                       got.begin() + static_cast<int64_t>(i + 1) * p.k);
-        EXPECT_LT(relative_error(mine, row), p.scale_type == ScaleType::kF16 ? 1e-3 : 1e-7) << kernel->name << describe(p, 1);
+        EXPECT_LT(relative_error(mine, row), p.scale_type == ScaleType::kF16 ? 1e-3 : 1e-7)
+            << kernel->name << describe(p, 1);
       }
     }
 }

@@ -30,73 +30,109 @@ const VectorOps& reference() {
   return *vector_ops_list().back();
 }
 
-TEST(DeviceOps, NormAddsPartsAndQuantizes) {
+// One call of the norm with a form, and what it left.
+struct NormRun {
+  NormRun(int64_t cols_wanted, DeviceForm form_wanted) : cols(cols_wanted), form(form_wanted) {
+    ld = (cols + 7) / 8 * 8;
+    ld16 = (cols + 127) / 128 * 128;
+    const size_t count = static_cast<size_t>(kRows * ld);
+    x = random_floats(kRows * ld, 1, false), parts = random_floats(2 * kRows * ld, 2, false);
+    gain = random_floats(cols, 3);
+    const DeviceBuffer dx = to_gpu(x), dparts = to_gpu(parts), dgain = to_gpu(gain);
+    const DeviceBuffer y = poisoned(count * 2), yf = poisoned(count * 4);
+    const DeviceBuffer x16 = poisoned(static_cast<size_t>(kRows * ld16) * 2);
+    const DeviceBuffer scale = poisoned(static_cast<size_t>(kRows * ld16 / 128) * 4);
+    NormArgs a;
+    a.rows = kRows, a.cols = cols, a.residual = dx.as<float>(), a.ld = ld, a.gain = dgain.as<float>(),
+    a.eps = 1e-5f;
+    a.delta = {dparts.data(), ld, false, 2, kRows * ld};
+    a.y = y.as<uint16_t>(), a.ldy = ld, a.y_float = yf.as<float>(), a.ldy_float = ld;
+    a.form = form, a.x16 = x16.as<uint16_t>(), a.x_scale = scale.as<float>(), a.ld16 = ld16;
+    device_ops(gpu()->info()).norm(a, gpu()->stream());
+    sum = from_gpu<float>(dx, count), normed = from_gpu<float>(yf, count);
+    rounded = widen(from_gpu<uint16_t>(y, count));
+    codes = from_gpu<uint16_t>(x16, static_cast<size_t>(kRows * ld16));
+    scales = from_gpu<float>(scale, static_cast<size_t>(kRows * ld16 / 128));
+  }
+  float code(int64_t row, int64_t i) const {
+    return f16_to_float(codes[static_cast<size_t>(row * ld16 + i)]);
+  }
+  float scale(int64_t row, int64_t i) const { return scales[static_cast<size_t>((row * ld16 + i) / 128)]; }
+
+  static constexpr int64_t kRows = 3;
+  int64_t cols, ld = 0, ld16 = 0;
+  DeviceForm form;
+  std::vector<float> x, parts, gain, sum, normed, rounded, scales;
+  std::vector<uint16_t> codes;
+};
+
+TEST(DeviceOps, NormAddsParts) {
   NEEDS_GPU();
-  using Kind = DeviceForm::Kind;
-  const DeviceOps& ops = device_ops(gpu()->info());
   for (const int64_t cols : {576, 4096, 99}) {
-    const int64_t rows = 3, ld = (cols + 7) / 8 * 8, ld16 = (cols + 127) / 128 * 128;
-    const auto x = random_floats(rows * ld, 1, false), parts = random_floats(2 * rows * ld, 2, false),
-               gain = random_floats(cols, 3);
-    for (const Kind kind : {Kind::kNone, Kind::kInt8, Kind::kInt8Asym, Kind::kInt8Static, Kind::kE4M3, Kind::kInt}) {
-      const DeviceBuffer dx = to_gpu(x), dparts = to_gpu(parts), dgain = to_gpu(gain);
-      const DeviceBuffer y = poisoned(static_cast<size_t>(rows * ld) * 2), yf = poisoned(static_cast<size_t>(rows * ld) * 4);
-      const DeviceBuffer x16 = poisoned(static_cast<size_t>(rows * ld16) * 2), scale = poisoned(static_cast<size_t>(rows * ld16 / 128) * 4);
-      NormArgs a;
-      a.rows = rows, a.cols = cols, a.residual = dx.as<float>(), a.ld = ld, a.gain = dgain.as<float>(), a.eps = 1e-5f;
-      a.delta = {dparts.data(), ld, false, 2, rows * ld};
-      a.y = y.as<uint16_t>(), a.ldy = ld, a.y_float = yf.as<float>(), a.ldy_float = ld;
-      a.form.kind = kind;
-      a.form.scale = kind == Kind::kInt8Static ? 0.02f : 0;
-      a.form.zero_point = kind == Kind::kInt8Static ? 5 : 0;
-      a.form.bits = kind == Kind::kInt ? 4 : 8;
-      a.x16 = x16.as<uint16_t>(), a.x_scale = scale.as<float>(), a.ld16 = ld16;
-      ops.norm(a, gpu()->stream());
-      const auto sum = from_gpu<float>(dx, x.size());
-      const auto normed = from_gpu<float>(yf, x.size());
-      const auto rounded = widen(from_gpu<uint16_t>(y, x.size()));
-      const auto codes = from_gpu<uint16_t>(x16, static_cast<size_t>(rows * ld16));
-      const auto scales = from_gpu<float>(scale, static_cast<size_t>(rows * ld16 / 128));
-      std::vector<float> want(static_cast<size_t>(cols)), back(static_cast<size_t>(cols));
-      std::vector<int8_t> q(static_cast<size_t>(cols));
-      int64_t differ = 0;
-      for (int64_t r = 0; r < rows; ++r) {
-        std::vector<float> in(static_cast<size_t>(cols));
-        for (int64_t i = 0; i < cols; ++i) {
-          const size_t at = static_cast<size_t>(r * ld + i);
-          in[static_cast<size_t>(i)] = x[at] + (parts[at] + parts[at + static_cast<size_t>(rows * ld)]);
-          EXPECT_NEAR(sum[at], in[static_cast<size_t>(i)], 1e-6);
-        }
-        reference().rms_norm(in.data(), gain.data(), cols, 1e-5f, want.data());
-        for (int64_t i = 0; i < cols; ++i) {
-          EXPECT_NEAR(normed[static_cast<size_t>(r * ld + i)], want[static_cast<size_t>(i)], 2e-5);
-          EXPECT_EQ(rounded[static_cast<size_t>(r * ld + i)], round_bf16(normed[static_cast<size_t>(r * ld + i)]));
-          want[static_cast<size_t>(i)] = normed[static_cast<size_t>(r * ld + i)];  // quantize what the GPU quantized
-        }
-        float s = a.form.scale;
-        int32_t zero = 0;
-        if (kind == Kind::kNone) continue;
-        if (kind == Kind::kInt8) s = reference().quantize_int8_sym(want.data(), cols, q.data());
-        if (kind == Kind::kInt8Asym) s = reference().quantize_int8_asym(want.data(), cols, q.data(), &zero);
-        if (kind == Kind::kInt8Static) reference().quantize_int8_static(want.data(), cols, s, zero = 5, q.data());
-        if (kind == Kind::kE4M3) reference().fake_quantize_e4m3(want.data(), cols, 0, back.data());
-        if (kind == Kind::kInt) reference().fake_quantize_int(want.data(), cols, 4, 0, back.data());
-        for (int64_t i = 0; i < ld16; ++i) {
-          const float code = f16_to_float(codes[static_cast<size_t>(r * ld16 + i)]);
-          const float got_scale = scales[static_cast<size_t>((r * ld16 + i) / 128)];
-          if (i >= cols) {
-            EXPECT_EQ(code, 0);
-          } else if (kind == Kind::kE4M3 || kind == Kind::kInt) {
-            differ += code * got_scale != back[static_cast<size_t>(i)];
-          } else {
-            EXPECT_EQ(got_scale, s);
-            differ += code != static_cast<float>(q[static_cast<size_t>(i)] - zero);
-          }
-        }
+    const NormRun run(cols, {});
+    std::vector<float> want(static_cast<size_t>(cols)), in(static_cast<size_t>(cols));
+    for (int64_t r = 0; r < NormRun::kRows; ++r) {
+      for (int64_t i = 0; i < cols; ++i) {
+        const size_t at = static_cast<size_t>(r * run.ld + i);
+        in[static_cast<size_t>(i)] = run.x[at] + (run.parts[at] + run.parts[at + run.x.size()]);
+        EXPECT_NEAR(run.sum[at], in[static_cast<size_t>(i)], 1e-6);
       }
-      EXPECT_EQ(differ, 0) << static_cast<int>(kind) << " cols " << cols;
+      reference().rms_norm(in.data(), run.gain.data(), cols, 1e-5f, want.data());
+      for (int64_t i = 0; i < cols; ++i) {
+        const size_t at = static_cast<size_t>(r * run.ld + i);
+        EXPECT_NEAR(run.normed[at], want[static_cast<size_t>(i)], 2e-5);
+        EXPECT_EQ(run.rounded[at], round_bf16(run.normed[at]));
+      }
     }
   }
+}
+
+// The values that the reference reads `x` as in this form.
+std::vector<float> reference_values(const DeviceForm& form, const float* x, int64_t cols) {
+  using Kind = DeviceForm::Kind;
+  std::vector<float> values(static_cast<size_t>(cols));
+  std::vector<int8_t> q(static_cast<size_t>(cols));
+  float s = form.scale;
+  int32_t zero = 0;
+  if (form.kind == Kind::kInt8) s = reference().quantize_int8_sym(x, cols, q.data());
+  if (form.kind == Kind::kInt8Asym) s = reference().quantize_int8_asym(x, cols, q.data(), &zero);
+  if (form.kind == Kind::kInt8Static)
+    reference().quantize_int8_static(x, cols, s, zero = form.zero_point, q.data());
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(q[i] - zero) * s;
+  if (form.kind == Kind::kE4M3) reference().fake_quantize_e4m3(x, cols, 0, values.data());
+  if (form.kind == Kind::kInt) reference().fake_quantize_int(x, cols, form.bits, 0, values.data());
+  return values;
+}
+
+TEST(DeviceOps, NormQuantizesAsTheReferenceDoes) {
+  NEEDS_GPU();
+  using Kind = DeviceForm::Kind;
+  for (const int64_t cols : {576, 4096, 99})
+    for (const DeviceForm& form :
+         {DeviceForm{Kind::kInt8}, DeviceForm{Kind::kInt8Asym}, DeviceForm{Kind::kInt8Static, 0.02f, 5},
+          DeviceForm{Kind::kE4M3}, DeviceForm{Kind::kInt, 0, 0, 4}}) {
+      const NormRun run(cols, form);
+      for (int64_t r = 0; r < NormRun::kRows; ++r) {
+        const std::vector<float> want = reference_values(form, run.normed.data() + r * run.ld, cols);
+        for (int64_t i = 0; i < run.ld16; ++i)
+          ASSERT_EQ(run.code(r, i) * run.scale(r, i), i < cols ? want[static_cast<size_t>(i)] : 0.0f)
+              << "form " << static_cast<int>(form.kind) << " row " << r << " column " << i;
+      }
+    }
+}
+
+// kHalf keeps 11 bits, whatever the size of the numbers.
+TEST(DeviceOps, NormGivesHalvesWithAPowerOfTwo) {
+  NEEDS_GPU();
+  DeviceForm form;
+  form.kind = DeviceForm::Kind::kHalf, form.group = kScaleColumns;
+  const NormRun run(576, form);
+  for (int64_t r = 0; r < NormRun::kRows; ++r)
+    for (int64_t i = 0; i < run.cols; ++i) {
+      const float want = run.normed[static_cast<size_t>(r * run.ld + i)];
+      ASSERT_NEAR(run.code(r, i) * run.scale(r, i), want, std::ldexp(std::fabs(want), -11));
+      ASSERT_LT(std::fabs(run.code(r, i)), 32769.0f);
+    }
 }
 
 struct Shape {
@@ -114,7 +150,8 @@ TEST(DeviceOps, AttentionAgreesWithTheReference) {
                          Shape{3, 200, 4, 4, 80, 50, false, 3}, Shape{2, 90, 2, 1, 256, 0, false, 1},
                          Shape{64, 0, 9, 3, 64, 0, true, 1}, Shape{100, 37, 8, 2, 128, 0, true, 1},
                          Shape{200, 100, 4, 1, 64, 70, true, 1}, Shape{17, 5, 2, 2, 128, 0, true, 1}}) {
-    const int64_t capacity = s.start + s.tokens + 3, layer = 1, per_layer = 2 * s.kv_heads * capacity * s.head_dim;
+    const int64_t capacity = s.start + s.tokens + 3, layer = 1,
+                  per_layer = 2 * s.kv_heads * capacity * s.head_dim;
     const auto q = random_floats(s.tokens * s.heads * s.head_dim, 1), kv = random_floats(2 * per_layer, 2);
     const DeviceBuffer dq = to_gpu(narrow(q)), dkv = to_gpu(narrow(kv));
     std::vector<TokenInfo> info;
@@ -130,7 +167,8 @@ TEST(DeviceOps, AttentionAgreesWithTheReference) {
     a.ldo = s.heads * s.head_dim, a.one_sequence = s.one_sequence, a.splits = s.splits;
     a.scratch = scratch.as<float>(), a.counters = counters.as<uint32_t>();
     AttentionArgs r;
-    r.tokens = s.tokens, r.start = s.start, r.heads = s.heads, r.kv_heads = s.kv_heads, r.head_dim = s.head_dim;
+    r.tokens = s.tokens, r.start = s.start, r.heads = s.heads, r.kv_heads = s.kv_heads,
+    r.head_dim = s.head_dim;
     r.scale = a.scale, r.window = s.window, r.q = q.data(), r.ldq = a.ldo, r.ldo = a.ldo;
     r.k = kv.data() + per_layer * layer, r.v = r.k + per_layer / 2, r.kv_stride = capacity * s.head_dim;
     std::vector<float> want(q.size());
@@ -153,14 +191,17 @@ TEST(DeviceOps, GatedMeetsItsRows) {
   std::vector<float> both(static_cast<size_t>(2 * rows * cols)), want(static_cast<size_t>(rows * cols));
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t i = 0; i < cols; ++i) {
-      both[static_cast<size_t>(r * 2 * cols + packed_row({0, cols}, i))] = gate[static_cast<size_t>(r * cols + i)];
-      both[static_cast<size_t>(r * 2 * cols + packed_row({cols, cols}, i))] = up[static_cast<size_t>(r * cols + i)];
+      both[static_cast<size_t>(r * 2 * cols + packed_row({0, cols}, i))] =
+          gate[static_cast<size_t>(r * cols + i)];
+      both[static_cast<size_t>(r * 2 * cols + packed_row({cols, cols}, i))] =
+          up[static_cast<size_t>(r * cols + i)];
     }
     reference().silu_mul(gate.data() + r * cols, up.data() + r * cols, cols, want.data() + r * cols);
   }
   const DeviceBuffer dboth = to_gpu(both), y = poisoned(want.size() * 2);
   GatedArgs a;
-  a.rows = rows, a.cols = cols, a.gate = {dboth.data(), 2 * cols, false, 1, 0}, a.y = y.as<uint16_t>(), a.ldy = cols;
+  a.rows = rows, a.cols = cols, a.gate = {dboth.data(), 2 * cols, false, 1, 0}, a.y = y.as<uint16_t>(),
+  a.ldy = cols;
   ops.gated(a, gpu()->stream());
   EXPECT_LT(relative_error(widen(from_gpu<uint16_t>(y, want.size())), want), 4e-3);
 }

@@ -19,10 +19,10 @@ using DeviceGraph = void*;   // a recorded graph, ready to launch
 
 struct DeviceInfo {
   int index = 0;
-  std::string name;            // "NVIDIA H200"
-  int major = 0, minor = 0;    // compute capability
+  std::string name;          // "NVIDIA H200"
+  int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
-  size_t shared_memory = 0;    // bytes that one block may use
+  size_t shared_memory = 0;  // bytes that one block may use
   size_t total_memory = 0;
 };
 
@@ -70,7 +70,9 @@ class DeviceBuffer {
       : device_(&device), data_(device.allocate(bytes, what)), bytes_(bytes) {}
   ~DeviceBuffer() { reset(); }
   DeviceBuffer(DeviceBuffer&& other) noexcept
-      : device_(other.device_), data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+      : device_(other.device_),
+        data_(std::exchange(other.data_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)) {}
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
     if (this == &other) return *this;
     reset();

@@ -17,16 +17,13 @@ namespace roundel {
 // alternating blocks of 8 rows, so that one thread meets gate and up of the same output.
 struct RowMap {
   int64_t offset = 0;  // pair 0: row r goes to offset + r
-  int64_t pair = 0;    // rows of gate, and of up; else 0: row r + offset of [gate; up] is put where it alternates
+  int64_t pair =
+      0;  // rows of gate, and of up; else 0: row r + offset of [gate; up] is put where it alternates
 };
 constexpr int64_t kPairRows = 8;
 
-#ifdef __CUDACC__
-#define ROUNDEL_ANYWHERE __host__ __device__
-#else
-#define ROUNDEL_ANYWHERE
-#endif
-ROUNDEL_ANYWHERE inline int64_t packed_row(const RowMap& map, int64_t r) {
+// constexpr: kernels call it too.
+constexpr int64_t packed_row(const RowMap& map, int64_t r) {
   r += map.offset;
   if (map.pair == 0) return r;
   const int64_t half = r / map.pair, i = r % map.pair;
@@ -52,15 +49,16 @@ struct DeviceLinearArgs {
   int64_t m = 0;
   const void* x = nullptr;  // (M,K) bf16, rows ldx apart; columns up to a multiple of 8 are zero
   int64_t ldx = 0;
-  const void* x16 = nullptr;  // (M,ld16) half: used instead of x when given
+  const void* x16 = nullptr;       // (M,ld16) half: used instead of x when given
   const float* x_scale = nullptr;  // (M, ld16 / kScaleColumns)
   int64_t ld16 = 0;
   const float* bias = nullptr;  // (N) in packed order, or null
   void* y = nullptr;            // (M,N) float or bf16, rows ldy apart
   int64_t ldy = 0;
   bool y_bf16 = false;
-  bool gated = false;        // rows alternate (RowMap): y (M,N/2) bf16 = silu(gate) * up
-  int max_parts = 1;         // y may be that many float matrices, part_stride elements apart, whose sum is the result
+  bool gated = false;  // rows alternate (RowMap): y (M,N/2) bf16 = silu(gate) * up
+  int max_parts =
+      1;  // y may be that many float matrices, part_stride elements apart, whose sum is the result
   int64_t part_stride = 0;
   void* workspace = nullptr;
   size_t workspace_bytes = 0;
@@ -72,15 +70,16 @@ struct DeviceLinearKernel {
   size_t (*packed_bytes)(const LinearProblem&);
   void (*pack)(const LinearProblem&, const DeviceWeightRows&, uint8_t* packed, DeviceStream);
   // Rows of the weight as floats (count,K): ids on the device, in packed order; scales applied.
-  void (*unpack_rows)(const LinearProblem&, const uint8_t* packed, const int32_t* ids, int64_t id_stride, int64_t count,
-                      float* out, int64_t ldo, DeviceStream);
+  void (*unpack_rows)(const LinearProblem&, const uint8_t* packed, const int32_t* ids, int64_t id_stride,
+                      int64_t count, float* out, int64_t ldo, DeviceStream);
   // Whether run() can do `gated` for m tokens.
   bool (*fuses_gate)(const LinearProblem&, int64_t m, const DeviceInfo&);
   // Whether activations that need no rounding should come as x16 (DeviceForm::kHalf) for m tokens.
   bool (*wants_x16)(int64_t m);
   size_t (*workspace_bytes)(const LinearProblem&, int64_t m);
   // Returns how many parts of y it wrote.
-  int (*run)(const LinearProblem&, const uint8_t* packed, const DeviceLinearArgs&, const DeviceInfo&, DeviceStream);
+  int (*run)(const LinearProblem&, const uint8_t* packed, const DeviceLinearArgs&, const DeviceInfo&,
+             DeviceStream);
 };
 
 }  // namespace roundel

@@ -21,7 +21,8 @@ struct DeviceMatrix {
 struct TokenInfo {
   int32_t id = 0;
   int32_t position = 0;
-  uint16_t* cache = nullptr;  // (2 * layers, kv_heads, capacity, D) bf16: keys and values of the token's sequence
+  uint16_t* cache =
+      nullptr;  // (2 * layers, kv_heads, capacity, D) bf16: keys and values of the token's sequence
   int64_t capacity = 0;
 };
 
@@ -91,14 +92,14 @@ struct DeviceAttentionArgs {
   int64_t ldo = 0;
   // All tokens are of one sequence, at consecutive positions: a prompt.
   bool one_sequence = false;
-  int splits = 1;           // pieces of a sequence that blocks work on, each a part of the keys
-  float* scratch = nullptr;  // tokens * heads * splits * (head_dim + 2) floats
+  int splits = 1;                // pieces of a sequence that blocks work on, each a part of the keys
+  float* scratch = nullptr;      // tokens * heads * splits * (head_dim + 2) floats
   uint32_t* counters = nullptr;  // tokens * kv_heads, zero before and after
 };
 
 struct GatedArgs {
   int64_t rows = 0, cols = 0;  // cols of the output
-  DeviceMatrix gate, up;       // up.data null: gate holds both, in alternating blocks of kPairRows rows of weights
+  DeviceMatrix gate, up;  // up.data null: gate holds both, in alternating blocks of kPairRows rows of weights
   bool gelu = false;
   uint16_t* y = nullptr;
   int64_t ldy = 0;
@@ -113,7 +114,8 @@ struct DeviceOps {
   void (*attention)(const DeviceAttentionArgs&, DeviceStream);
   void (*gated)(const GatedArgs&, DeviceStream);
   // y (rows,cols) bf16 = float x; columns up to ldy become zero.
-  void (*to_bf16)(const float* x, int64_t ldx, int64_t rows, int64_t cols, uint16_t* y, int64_t ldy, DeviceStream);
+  void (*to_bf16)(const float* x, int64_t ldx, int64_t rows, int64_t cols, uint16_t* y, int64_t ldy,
+                  DeviceStream);
   // Reads `bytes` bytes and leaves their sum: for measuring the read bandwidth.
   void (*read_all)(const void* data, size_t bytes, uint32_t* sum, DeviceStream);
 };

@@ -47,8 +47,10 @@ using Key = std::array<int64_t, 9>;
 
 std::unique_ptr<Prepared> prepare(const BlasProblem& p) {
   auto made = std::make_unique<Prepared>();
-  const cudaDataType_t in = p.operands_float ? CUDA_R_32F : CUDA_R_16BF, out = p.y_bf16 ? CUDA_R_16BF : CUDA_R_32F;
-  check_blas(cublasLtMatmulDescCreate(&made->multiply.value, CUBLAS_COMPUTE_32F, CUDA_R_32F), "a description");
+  const cudaDataType_t in = p.operands_float ? CUDA_R_32F : CUDA_R_16BF,
+                       out = p.y_bf16 ? CUDA_R_16BF : CUDA_R_32F;
+  check_blas(cublasLtMatmulDescCreate(&made->multiply.value, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+             "a description");
   const cublasOperation_t transposed = CUBLAS_OP_T;
   check_blas(cublasLtMatmulDescSetAttribute(made->multiply.value, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
                                             sizeof(transposed)),
@@ -70,17 +72,16 @@ std::unique_ptr<Prepared> prepare(const BlasProblem& p) {
   const uint32_t align_a = alignment(p.w, p.ldw, p.operands_float ? 4 : 2),
                  align_b = alignment(p.x, p.ldx, p.operands_float ? 4 : 2),
                  align_d = alignment(p.y, p.ldy, p.y_bf16 ? 2 : 4);
-  for (const auto& [attribute, value] :
-       {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, align_a),
-        std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, align_b),
-        std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, align_d),
-        std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, align_d)})
+  for (const auto& [attribute, value] : {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, align_a),
+                                         std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, align_b),
+                                         std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, align_d),
+                                         std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, align_d)})
     check_blas(cublasLtMatmulPreferenceSetAttribute(preference.value, attribute, &value, sizeof(value)),
                "a preference");
   int found = 0;
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle(), made->multiply.value, made->a.value, made->b.value, made->d.value,
-                                     made->d.value, preference.value, 1, &made->choice, &found);
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle(), made->multiply.value, made->a.value,
+                                                               made->b.value, made->d.value, made->d.value,
+                                                               preference.value, 1, &made->choice, &found);
   if (status != CUBLAS_STATUS_SUCCESS || found == 0)
     fail(ErrorCode::kDevice, "cuBLASLt has no way to multiply M {} N {} K {}: {}", p.m, p.n, p.k,
          cublasLtGetStatusString(status));
@@ -90,7 +91,9 @@ std::unique_ptr<Prepared> prepare(const BlasProblem& p) {
 }  // namespace
 
 void blas_multiply(const BlasProblem& p, void* stream) {
-  const auto low = [](const void* pointer) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(pointer) % 256); };
+  const auto low = [](const void* pointer) {
+    return static_cast<int64_t>(reinterpret_cast<uintptr_t>(pointer) % 256);
+  };
   static std::map<Key, std::unique_ptr<Prepared>> known;
   const Key key = {p.m,
                    p.n,
@@ -104,9 +107,9 @@ void blas_multiply(const BlasProblem& p, void* stream) {
   std::unique_ptr<Prepared>& made = known[key];
   if (!made) made = prepare(p);
   const float one = 1, none = 0;
-  check_blas(cublasLtMatmul(handle(), made->multiply.value, &one, p.w, made->a.value, p.x, made->b.value, &none, p.y,
-                            made->d.value, p.y, made->d.value, &made->choice.algo, p.workspace, p.workspace_bytes,
-                            static_cast<cudaStream_t>(stream)),
+  check_blas(cublasLtMatmul(handle(), made->multiply.value, &one, p.w, made->a.value, p.x, made->b.value,
+                            &none, p.y, made->d.value, p.y, made->d.value, &made->choice.algo, p.workspace,
+                            p.workspace_bytes, static_cast<cudaStream_t>(stream)),
              "multiplying");
 }
 

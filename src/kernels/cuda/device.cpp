@@ -93,7 +93,8 @@ class CudaDevice : public Device {
       size_t free_bytes = 0, total = 0;
       check(cudaMemGetInfo(&free_bytes, &total), "asking for free memory");
       fail(ErrorCode::kLimit,
-           "cuda:{} has no room for {} MiB of {}: {} of {} MiB are free, this program holds {} MiB; use another "
+           "cuda:{} has no room for {} MiB of {}: {} of {} MiB are free, this program holds {} MiB; use "
+           "another "
            "GPU, a smaller model or scheme, or a shorter context",
            info_.index, bytes >> 20, what, free_bytes >> 20, total >> 20, allocated_ >> 20);
     }
@@ -201,7 +202,8 @@ int count_or_fail() {
   static_cast<void>(cudaGetLastError());
   if (status == cudaErrorInsufficientDriver)
     fail(ErrorCode::kDevice,
-         "the NVIDIA driver is missing or older than this program's CUDA {}.{}: install a newer driver, or use "
+         "the NVIDIA driver is missing or older than this program's CUDA {}.{}: install a newer driver, or "
+         "use "
          "--device cpu",
          CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   if (status == cudaErrorNoDevice || count == 0)
@@ -224,13 +226,13 @@ int device_count() {
 std::unique_ptr<Device> open_device(int index) {
   const int count = count_or_fail();
   if (index < 0 || index >= count)
-    fail(ErrorCode::kDevice, "cuda:{}: there {} {} GPU{}, numbered from 0", index, count == 1 ? "is" : "are", count,
-         count == 1 ? "" : "s");
+    fail(ErrorCode::kDevice, "cuda:{}: there {} {} GPU{}, numbered from 0", index, count == 1 ? "is" : "are",
+         count, count == 1 ? "" : "s");
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, index), "reading the GPU's properties");
   if (properties.major < 8)
-    fail(ErrorCode::kDevice, "cuda:{} is a {} of compute capability {}.{}: 8.0 (Ampere) or newer is needed", index,
-         properties.name, properties.major, properties.minor);
+    fail(ErrorCode::kDevice, "cuda:{} is a {} of compute capability {}.{}: 8.0 (Ampere) or newer is needed",
+         index, properties.name, properties.major, properties.minor);
   return std::make_unique<CudaDevice>(index, properties);
 }
 

@@ -1,7 +1,8 @@
 // What the kernels share: launching, sums over a block, reading what a linear wrote.
 //
 //   launch(kernel, grid, block, shared_bytes, stream, "norm", arguments...);
-// Kernels begin with wait_for_previous(): they are launched so that they may start while the kernel before still ends.
+// Kernels are launched so that they may start while the kernel before still runs: they begin with let_next_start(), may
+// read weights, and call wait_for_previous() before they touch anything that a kernel before them reads or writes.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -27,11 +28,17 @@ __device__ __forceinline__ void let_next_start() {
 }
 
 template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, void* stream, const char* name,
-            Arguments&&... arguments) {
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, void* stream,
+            const char* name, Arguments&&... arguments) {
   if (shared_bytes > 48 * 1024)
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared_bytes)),
           name);
+  // The same division of L1 and shared memory for all: a multiprocessor changes it only when it is empty, and kernels
+  // could not overlap.
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxShared),
+        name);
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = block;
@@ -42,7 +49,8 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_
   early.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &early;
   config.numAttrs = early_start() ? 1 : 0;
-  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(std::forward<Arguments>(arguments))...), name);
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(std::forward<Arguments>(arguments))...),
+        name);
 }
 
 __device__ __forceinline__ float warp_sum(float x) {
@@ -66,8 +74,12 @@ __device__ float block_reduce(float x, float* scratch) {
   return kMax ? warp_max(x) : warp_sum(x);
 }
 
-__device__ __forceinline__ float bf16_bits_to_float(uint16_t h) { return __uint_as_float(uint32_t{h} << 16); }
-__device__ __forceinline__ uint16_t float_to_bf16_bits(float x) { return __bfloat16_as_ushort(__float2bfloat16_rn(x)); }
+__device__ __forceinline__ float bf16_bits_to_float(uint16_t h) {
+  return __uint_as_float(uint32_t{h} << 16);
+}
+__device__ __forceinline__ uint16_t float_to_bf16_bits(float x) {
+  return __bfloat16_as_ushort(__float2bfloat16_rn(x));
+}
 
 constexpr int kMaxParts = 8;
 
@@ -97,8 +109,7 @@ __device__ __forceinline__ float4 matrix_value4(const DeviceMatrix& m, int64_t r
   for (int i = 0; i < kMaxParts; ++i)
     x[i] = i < m.parts ? *reinterpret_cast<const float4*>(p + i * m.part_stride) : float4{0, 0, 0, 0};
 #pragma unroll
-  for (int i = 1; i < kMaxParts; ++i)
-    x[0].x += x[i].x, x[0].y += x[i].y, x[0].z += x[i].z, x[0].w += x[i].w;
+  for (int i = 1; i < kMaxParts; ++i) x[0].x += x[i].x, x[0].y += x[i].y, x[0].z += x[i].z, x[0].w += x[i].w;
   return x[0];
 }
 

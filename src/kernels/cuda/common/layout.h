@@ -1,4 +1,4 @@
-// The packed layout of quantized weights on a GPU, as plain numbers: the kernels and a test on the CPU read it here.
+// The packed layout of quantized weights on a GPU, as plain constexpr functions: the kernels and a test on the CPU read it.
 //
 // A weight is cut into units of 16 rows and 1024 bytes of codes: 128 columns of 4 bits or 64 of 8. In a unit the codes
 // lie as the tensor cores' m16n8k16 wants its A operand, lane by lane, so that a lane reads two runs of 16 bytes.
@@ -19,11 +19,11 @@ constexpr int64_t kUnitCodeBytes = 1024;
 
 struct UnitLayout {
   int64_t n = 0, k = 0, group = 0;
-  int bits = 4;              // 4 or 8, of a stored code
-  bool e4m3 = false;         // else integers, stored with an offset of 2^(bits-1)
+  int bits = 4;       // 4 or 8, of a stored code
+  bool e4m3 = false;  // else integers, stored with an offset of 2^(bits-1)
   bool zero = false;
-  bool wide_scale = false;   // float instead of bf16
-  int64_t unit_k = 0;        // columns of a unit
+  bool wide_scale = false;  // float instead of bf16
+  int64_t unit_k = 0;       // columns of a unit
   int64_t sets = 0;
   int64_t units_k = 0, units_n = 0;
   int64_t unit_bytes = 0, scale_bytes = 0;
@@ -31,7 +31,7 @@ struct UnitLayout {
 };
 
 // Group sizes that units can hold: 32, 64, multiples of 128, or one group a row.
-ROUNDEL_ANYWHERE inline bool unit_group_fits(int64_t group, int64_t k, int bits) {
+constexpr bool unit_group_fits(int64_t group, int64_t k, int bits) {
   return group >= k || group % 128 == 0 || group == 64 || (group == 32 && bits > 0);
 }
 
@@ -63,7 +63,7 @@ struct CodePlace {
   int high = 0;
 };
 
-ROUNDEL_ANYWHERE inline CodePlace code_place(int bits, int row, int column) {
+constexpr CodePlace code_place(int bits, int row, int column) {
   const int in32 = column % 32, lane = row % 8 * 4 + in32 / 8, i = in32 % 8;
   const int step = column / 32 * 2 + i / 4;  // of 16 columns
   const int high_row = row / 8, high_k = i % 4 / 2, odd = i % 2;
@@ -78,7 +78,7 @@ ROUNDEL_ANYWHERE inline CodePlace code_place(int bits, int row, int column) {
   return place;
 }
 
-ROUNDEL_ANYWHERE inline int64_t unit_offset(const UnitLayout& u, int64_t row, int64_t column) {
+constexpr int64_t unit_offset(const UnitLayout& u, int64_t row, int64_t column) {
   return (row / kUnitRows * u.units_k + column / u.unit_k) * u.unit_bytes;
 }
 

@@ -52,8 +52,9 @@ __device__ inline Quantizer make_quantizer(const DeviceForm& form, float amax, f
 }
 
 // values: (cols) floats in shared memory, complete for all threads. Writes x16 with its scales, or bf16 y.
-__device__ inline void quantize_token(const DeviceForm& form, const float* values, int64_t cols, uint16_t* x16,
-                                      float* x_scale, int64_t ld16, uint16_t* y, int64_t ldy, float* scratch) {
+__device__ inline void quantize_token(const DeviceForm& form, const float* values, int64_t cols,
+                                      uint16_t* x16, float* x_scale, int64_t ld16, uint16_t* y, int64_t ldy,
+                                      float* scratch) {
   const int threads = blockDim.x, tid = threadIdx.x;
   const auto emit = [&](const Quantizer& q, int64_t i) {
     const float code = q.code(values[i]);

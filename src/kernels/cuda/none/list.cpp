@@ -6,7 +6,8 @@ namespace roundel {
 
 std::unique_ptr<Device> open_device(int index) {
   fail(ErrorCode::kDevice,
-       "cuda:{}: this program was built without CUDA; build it with ./dev cuda (needs nvcc), or use --device cpu",
+       "cuda:{}: this program was built without CUDA; build it with ./dev cuda (needs nvcc), or use --device "
+       "cpu",
        index);
 }
 int device_count() {

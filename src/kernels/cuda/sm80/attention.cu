@@ -7,14 +7,13 @@ namespace roundel::cuda {
 namespace {
 
 constexpr int kWarps = 4, kHeads = 4;  // query heads of a block
-constexpr int kLeastKeys = 32;         // of a part
+constexpr int kLeastKeys = 64;         // of a part
 
 struct Sums {  // of one query head: running maximum, sum of weights, weighted values of this lane's 8 columns
   float top = -INFINITY, weight = 0, v[8] = {};
 };
 
-__device__ __forceinline__ void load8(const uint16_t* from, float* to) {
-  const uint4 w = *reinterpret_cast<const uint4*>(from);
+__device__ __forceinline__ void widen8(const uint4& w, float* to) {
   const uint32_t words[4] = {w.x, w.y, w.z, w.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -39,8 +38,8 @@ __global__ void __launch_bounds__(kWarps * 32) attention_kernel(const DeviceAtte
   constexpr int kKeysAtOnce = 32 / kLanes, kColumns = 8 * kLanes;
   __shared__ float parts[kWarps][kHeads][kColumns + 2];
   __shared__ bool last;
-  wait_for_previous();
   let_next_start();
+  wait_for_previous();
   const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32, part_lane = lane % kLanes;
   const int d = static_cast<int>(a.head_dim), group = static_cast<int>(a.heads / a.kv_heads);
   const int tiles = (group + kHeads - 1) / kHeads;
@@ -64,34 +63,41 @@ __global__ void __launch_bounds__(kWarps * 32) attention_kernel(const DeviceAtte
 #pragma unroll
   for (int h = 0; h < kHeads; ++h)
     if (h < heads && in_head) {
-      load8(a.q + (int64_t{token} * a.heads + head0 + h) * d + part_lane * 8, q[h]);
+      widen8(
+          *reinterpret_cast<const uint4*>(a.q + (int64_t{token} * a.heads + head0 + h) * d + part_lane * 8),
+          q[h]);
 #pragma unroll
       for (int i = 0; i < 8; ++i) q[h][i] *= scale;
     }
 
   Sums sums[kHeads];
-  constexpr int kUnroll = 2, kStep = kWarps * kKeysAtOnce;
-  for (int key0 = first + warp * kKeysAtOnce + lane / kLanes; key0 - lane / kLanes < stop; key0 += kUnroll * kStep) {
-    float k[kUnroll][8] = {}, v[kUnroll][8] = {};
+  constexpr int kUnroll = 4, kStep = kWarps * kKeysAtOnce;
+  for (int key0 = first + warp * kKeysAtOnce + lane / kLanes; key0 - lane / kLanes < stop;
+       key0 += kUnroll * kStep) {
+    uint4 k_raw[kUnroll], v_raw[kUnroll];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       const int key = key0 + u * kStep;
+      k_raw[u] = v_raw[u] = {0, 0, 0, 0};
       if (key < stop && in_head) {
-        load8(keys + int64_t{key} * d, k[u]);
-        load8(values + int64_t{key} * d, v[u]);
+        k_raw[u] = *reinterpret_cast<const uint4*>(keys + int64_t{key} * d);
+        v_raw[u] = *reinterpret_cast<const uint4*>(values + int64_t{key} * d);
       }
     }
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       const bool valid = key0 + u * kStep < stop;
+      float k[8], v[8];
+      widen8(k_raw[u], k);
+      widen8(v_raw[u], v);
 #pragma unroll
       for (int h = 0; h < kHeads; ++h) {
         float s = 0;
 #pragma unroll
-        for (int i = 0; i < 8; ++i) s += q[h][i] * k[u][i];
+        for (int i = 0; i < 8; ++i) s += q[h][i] * k[i];
 #pragma unroll
         for (int w = kLanes / 2; w > 0; w /= 2) s += __shfl_xor_sync(~0u, s, w);
-        if (valid) merge(sums[h], s, 1.0f, v[u]);
+        if (valid) merge(sums[h], s, 1.0f, v);
       }
     }
   }
@@ -100,7 +106,8 @@ __global__ void __launch_bounds__(kWarps * 32) attention_kernel(const DeviceAtte
   for (int h = 0; h < kHeads; ++h) {
 #pragma unroll
     for (int w = kLanes; w < 32; w *= 2) {
-      const float top = __shfl_xor_sync(~0u, sums[h].top, w), weight = __shfl_xor_sync(~0u, sums[h].weight, w);
+      const float top = __shfl_xor_sync(~0u, sums[h].top, w),
+                  weight = __shfl_xor_sync(~0u, sums[h].weight, w);
       float v[8];
 #pragma unroll
       for (int i = 0; i < 8; ++i) v[i] = __shfl_xor_sync(~0u, sums[h].v[i], w);
@@ -170,8 +177,9 @@ void attention(const DeviceAttentionArgs& a, DeviceStream stream) {
   const int64_t tiles = (a.heads / a.kv_heads + kHeads - 1) / kHeads;
   const dim3 grid(static_cast<unsigned>(a.splits), static_cast<unsigned>(a.kv_heads * tiles),
                   static_cast<unsigned>(a.tokens));
-  const auto kernel = a.head_dim <= 64 ? attention_kernel<8> : a.head_dim <= 128 ? attention_kernel<16>
-                                                                                   : attention_kernel<32>;
+  const auto kernel = a.head_dim <= 64    ? attention_kernel<8>
+                      : a.head_dim <= 128 ? attention_kernel<16>
+                                          : attention_kernel<32>;
   launch(kernel, grid, kWarps * 32, 0, stream, "attention", a);
 }
 

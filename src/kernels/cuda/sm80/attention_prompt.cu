@@ -27,8 +27,8 @@ __device__ void load_tile(uint32_t to, const uint16_t* from, int64_t stride, int
 template <int kD>
 __global__ void __launch_bounds__(kThreads) prompt_kernel(const DeviceAttentionArgs a) {
   extern __shared__ __align__(128) uint8_t shared[];
-  wait_for_previous();
   let_next_start();
+  wait_for_previous();
   constexpr int kTileBytes = kTile * kD * 2;
   const uint32_t base = shared_address(shared), q_at = base;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -55,7 +55,8 @@ __global__ void __launch_bounds__(kThreads) prompt_kernel(const DeviceAttentionA
 
   float out[kD / 8][4] = {}, top[2] = {-INFINITY, -INFINITY}, weight[2] = {};
   const float scale = a.scale * 1.44269504f;
-  const int row0 = start + q0 + warp * 16 + lane / 4;  // position of this lane's first row; the second is 8 further
+  const int row0 =
+      start + q0 + warp * 16 + lane / 4;  // position of this lane's first row; the second is 8 further
   for (int t = 0; t < tiles; ++t) {
     if (t + 1 < tiles) load_kv(t + 1);
     commit_copies();
@@ -106,7 +107,8 @@ __global__ void __launch_bounds__(kThreads) prompt_kernel(const DeviceAttentionA
 #pragma unroll
     for (int n = 0; n < kTile / 16; ++n) {
       const uint32_t p[4] = {pack_bf16(s[2 * n][0], s[2 * n][1]), pack_bf16(s[2 * n][2], s[2 * n][3]),
-                             pack_bf16(s[2 * n + 1][0], s[2 * n + 1][1]), pack_bf16(s[2 * n + 1][2], s[2 * n + 1][3])};
+                             pack_bf16(s[2 * n + 1][0], s[2 * n + 1][1]),
+                             pack_bf16(s[2 * n + 1][2], s[2 * n + 1][3])};
 #pragma unroll
       for (int d = 0; d < kD / 16; ++d) {
         uint32_t v[4];
@@ -126,7 +128,8 @@ __global__ void __launch_bounds__(kThreads) prompt_kernel(const DeviceAttentionA
     uint16_t* to = a.out + (q0 + row) * a.ldo + int64_t{head} * kD + lane % 4 * 2;
 #pragma unroll
     for (int d = 0; d < kD / 8; ++d)
-      *reinterpret_cast<uint32_t*>(to + d * 8) = pack_bf16(out[d][2 * r] / weight[r], out[d][2 * r + 1] / weight[r]);
+      *reinterpret_cast<uint32_t*>(to + d * 8) =
+          pack_bf16(out[d][2 * r] / weight[r], out[d][2 * r + 1] / weight[r]);
   }
 }
 

@@ -15,8 +15,8 @@ void prompt_attention(const DeviceAttentionArgs& a, DeviceStream stream);
 // units.cu: packing and unpacking of common/layout.h.
 void pack_units(const LinearProblem& p, const DeviceWeightRows& rows, uint8_t* packed, DeviceStream stream);
 // Rows [row0, row0 + rows) as bf16, (q - zero) * scale rounded once; columns up to ldw become zero.
-void unpack_units(const LinearProblem& p, const uint8_t* packed, int64_t row0, int64_t rows, uint16_t* w, int64_t ldw,
-                  DeviceStream stream);
+void unpack_units(const LinearProblem& p, const uint8_t* packed, int64_t row0, int64_t rows, uint16_t* w,
+                  int64_t ldw, DeviceStream stream);
 void unpack_unit_rows(const LinearProblem& p, const uint8_t* packed, const int32_t* ids, int64_t id_stride,
                       int64_t count, float* out, int64_t ldo, DeviceStream stream);
 
@@ -27,12 +27,13 @@ struct RowSections {
 RowSections row_sections(const LinearProblem& p);
 void pack_plain(const LinearProblem& p, const DeviceWeightRows& rows, uint8_t* packed, DeviceStream stream);
 // Rows as bf16, or as float.
-void unpack_plain(const LinearProblem& p, const uint8_t* packed, int64_t row0, int64_t rows, void* w, int64_t ldw,
-                  bool as_float, DeviceStream stream);
+void unpack_plain(const LinearProblem& p, const uint8_t* packed, int64_t row0, int64_t rows, void* w,
+                  int64_t ldw, bool as_float, DeviceStream stream);
 void unpack_plain_rows(const LinearProblem& p, const uint8_t* packed, const int32_t* ids, int64_t id_stride,
                        int64_t count, float* out, int64_t ldo, DeviceStream stream);
 // y (M,N) += bias.
-void add_bias(void* y, bool y_bf16, int64_t m, int64_t n, int64_t ldy, const float* bias, DeviceStream stream);
+void add_bias(void* y, bool y_bf16, int64_t m, int64_t n, int64_t ldy, const float* bias,
+              DeviceStream stream);
 // floats (M,ldy) = bf16 (M,ldx).
 void widen(const void* x, int64_t ldx, int64_t m, int64_t k, float* y, int64_t ldy, DeviceStream stream);
 // bf16 (M,N), rows ldy apart = floats (M,N).
@@ -41,12 +42,12 @@ void narrow_floats(const float* x, int64_t m, int64_t n, uint16_t* y, int64_t ld
 void x16_to_bf16(const DeviceLinearArgs& a, int64_t k, uint16_t* y, int64_t ldy, DeviceStream stream);
 
 // linear.cpp: y = x w^T through bf16 rows in the workspace, a block of rows at a time.
-using UnpackRows = void (*)(const LinearProblem&, const uint8_t* packed, int64_t row0, int64_t rows, uint16_t* w,
-                            int64_t ldw, DeviceStream);
+using UnpackRows = void (*)(const LinearProblem&, const uint8_t* packed, int64_t row0, int64_t rows,
+                            uint16_t* w, int64_t ldw, DeviceStream);
 size_t unpacked_workspace(const LinearProblem& p, int64_t m);
 Support units_support(const LinearProblem& p, const DeviceInfo& info);
 size_t units_bytes(const LinearProblem& p);
-int multiply_unpacked(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a, UnpackRows unpack,
-                      DeviceStream stream);
+int multiply_unpacked(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a,
+                      UnpackRows unpack, DeviceStream stream);
 
 }  // namespace roundel::cuda

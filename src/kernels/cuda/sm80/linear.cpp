@@ -106,7 +106,8 @@ int run_float(const LinearProblem& p, const uint8_t* packed, const DeviceLinearA
   const bool narrow = a.y_bf16;
   const int64_t rows_at_once = block_rows(p);
   void* w = space.take(static_cast<size_t>(rows_at_once * b.k) * 4);
-  float* y = narrow ? static_cast<float*>(space.take(static_cast<size_t>(a.m * p.n) * 4)) : static_cast<float*>(a.y);
+  float* y =
+      narrow ? static_cast<float*>(space.take(static_cast<size_t>(a.m * p.n) * 4)) : static_cast<float*>(a.y);
   in_float.y = y;
   in_float.y_bf16 = false;
   if (narrow) in_float.ldy = p.n;
@@ -148,7 +149,8 @@ int units_run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearA
 
 Support units_support(const LinearProblem& p, const DeviceInfo&) {
   if (p.code != CodeType::kInt && p.code != CodeType::kE4M3) return {false, "for integer and E4M3 weights"};
-  if (!unit_group_fits(p.group, p.k, p.bits)) return {false, "groups of 32, 64, multiples of 128, or one a row"};
+  if (!unit_group_fits(p.group, p.k, p.bits))
+    return {false, "groups of 32, 64, multiples of 128, or one a row"};
   return {};
 }
 size_t units_bytes(const LinearProblem& p) {
@@ -158,8 +160,8 @@ size_t unpacked_workspace(const LinearProblem& p, int64_t m) {
   return common_workspace(p, m) + static_cast<size_t>(block_rows(p) * round_up8(p.k)) * 2 + 1024;
 }
 
-int multiply_unpacked(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a, UnpackRows unpack,
-                      DeviceStream stream) {
+int multiply_unpacked(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a,
+                      UnpackRows unpack, DeviceStream stream) {
   Workspace space(a.workspace, a.workspace_bytes);
   BlasProblem b = blas_of(p, a, space);
   if (!a.x) x16_to_bf16(a, p.k, static_cast<uint16_t*>(const_cast<void*>(b.x)), b.ldx, stream);
@@ -180,12 +182,25 @@ int multiply_unpacked(const LinearProblem& p, const uint8_t* packed, const Devic
 
 namespace roundel {
 extern const DeviceLinearKernel kSm80Dense = {
-    "sm80_bf16_cublaslt",    cuda::dense_supports, cuda::dense_bytes,      cuda::pack_plain,
-    cuda::unpack_plain_rows, cuda::no_gate, cuda::no_x16, cuda::common_workspace, cuda::dense_run};
-extern const DeviceLinearKernel kSm80Units = {
-    "sm80_units_unpack_cublaslt", cuda::units_support, cuda::units_bytes,        cuda::pack_units,
-    cuda::unpack_unit_rows,       cuda::no_gate, cuda::no_x16, cuda::unpacked_workspace, cuda::units_run};
-extern const DeviceLinearKernel kSm80Plain = {
-    "sm80_any_unpack_cublaslt", cuda::any_supports, cuda::plain_bytes,   cuda::pack_plain,
-    cuda::unpack_plain_rows,    cuda::no_gate, cuda::no_x16, cuda::any_workspace, cuda::any_run};
+    "sm80_bf16_cublaslt", cuda::dense_supports,    cuda::dense_bytes,
+    cuda::pack_plain,     cuda::unpack_plain_rows, cuda::no_gate,
+    cuda::no_x16,         cuda::common_workspace,  cuda::dense_run};
+extern const DeviceLinearKernel kSm80Units = {"sm80_units_unpack_cublaslt",
+                                              cuda::units_support,
+                                              cuda::units_bytes,
+                                              cuda::pack_units,
+                                              cuda::unpack_unit_rows,
+                                              cuda::no_gate,
+                                              cuda::no_x16,
+                                              cuda::unpacked_workspace,
+                                              cuda::units_run};
+extern const DeviceLinearKernel kSm80Plain = {"sm80_any_unpack_cublaslt",
+                                              cuda::any_supports,
+                                              cuda::plain_bytes,
+                                              cuda::pack_plain,
+                                              cuda::unpack_plain_rows,
+                                              cuda::no_gate,
+                                              cuda::no_x16,
+                                              cuda::any_workspace,
+                                              cuda::any_run};
 }  // namespace roundel

@@ -15,8 +15,8 @@ __global__ void __launch_bounds__(1024) norm_kernel(const NormArgs a) {
   float first_gain[kVec];  // read while the kernel before still runs: nobody writes weights
 #pragma unroll
   for (int j = 0; j < kVec; ++j) first_gain[j] = tid * kVec + j < a.cols ? a.gain[tid * kVec + j] : 0.0f;
-  wait_for_previous();
   let_next_start();
+  wait_for_previous();
   const int64_t out_row = blockIdx.x, row = a.rows_in ? a.rows_in[out_row] : out_row;
   float* residual = a.residual + row * a.ld;
   float sum = 0;
@@ -59,15 +59,15 @@ __global__ void __launch_bounds__(1024) norm_kernel(const NormArgs a) {
     for (int64_t i = a.cols + tid; i < a.ldy; i += threads) a.y[out_row * a.ldy + i] = 0;
   if (a.form.kind == DeviceForm::Kind::kNone) return;
   __syncthreads();
-  quantize_token(a.form, values, a.cols, a.x16 + out_row * a.ld16, a.x_scale + out_row * (a.ld16 / kScaleRun), a.ld16,
-                 nullptr, 0, scratch);
+  quantize_token(a.form, values, a.cols, a.x16 + out_row * a.ld16, a.x_scale + out_row * (a.ld16 / kScaleRun),
+                 a.ld16, nullptr, 0, scratch);
 }
 
 __global__ void __launch_bounds__(kNormThreads) quantize_kernel(const QuantizeArgs a) {
   extern __shared__ float values[];
   __shared__ float scratch[32];
-  wait_for_previous();
   let_next_start();
+  wait_for_previous();
   const int64_t row = blockIdx.x;
   const uint16_t* x = a.x + row * a.ldx;
   for (int64_t i = threadIdx.x; i < a.cols; i += kNormThreads)
@@ -79,8 +79,8 @@ __global__ void __launch_bounds__(kNormThreads) quantize_kernel(const QuantizeAr
     return;
   }
   quantize_token(a.form, values, a.cols, a.x16 ? a.x16 + row * a.ld16 : nullptr,
-                 a.x16 ? a.x_scale + row * (a.ld16 / kScaleRun) : nullptr, a.ld16, a.y ? a.y + row * a.ldx : nullptr,
-                 a.ldx, scratch);
+                 a.x16 ? a.x_scale + row * (a.ld16 / kScaleRun) : nullptr, a.ld16,
+                 a.y ? a.y + row * a.ldx : nullptr, a.ldx, scratch);
 }
 
 // A key or value on its way into a quantized cache.
@@ -99,8 +99,8 @@ constexpr int kMaxPerLane = 8;  // head_dim up to 256
 
 // A warp for each head of a token.
 __global__ void __launch_bounds__(kRopeWarps * 32) rope_kernel(const RopeArgs a) {
-  wait_for_previous();
   let_next_start();
+  wait_for_previous();
   const int lane = threadIdx.x % 32;
   const int64_t token = blockIdx.y, head = blockIdx.x * kRopeWarps + threadIdx.x / 32;
   if (head >= a.heads + 2 * a.kv_heads) return;
@@ -159,8 +159,8 @@ __device__ __forceinline__ float gate_value(float g, bool gelu) {
 }
 
 __global__ void __launch_bounds__(256) gated_kernel(const GatedArgs a) {
-  wait_for_previous();
   let_next_start();
+  wait_for_previous();
   const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x, row = blockIdx.y;
   if (i >= a.ldy) return;
   float y = 0;
@@ -176,8 +176,8 @@ __global__ void __launch_bounds__(256) gated_kernel(const GatedArgs a) {
 
 __global__ void __launch_bounds__(256)
     to_bf16_kernel(const float* x, int64_t ldx, int64_t cols, uint16_t* y, int64_t ldy) {
-  wait_for_previous();
   let_next_start();
+  wait_for_previous();
   const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x, row = blockIdx.y;
   if (i < ldy) y[row * ldy + i] = i < cols ? float_to_bf16_bits(x[row * ldx + i]) : uint16_t{0};
 }
@@ -197,17 +197,20 @@ __global__ void __launch_bounds__(512) read_kernel(const uint4* data, size_t cou
   if (x == 0x12345678u) atomicAdd(sum, x);
 }
 
-unsigned blocks(int64_t n, int64_t per_block) { return static_cast<unsigned>((n + per_block - 1) / per_block); }
+unsigned blocks(int64_t n, int64_t per_block) {
+  return static_cast<unsigned>((n + per_block - 1) / per_block);
+}
 
 void norm(const NormArgs& a, DeviceStream stream) {
-  const bool vector = a.cols % 4 == 0 && a.ld % 4 == 0 && (!a.delta.data || a.delta.ld % 4 == 0) && a.ldy % 4 == 0;
+  const bool vector =
+      a.cols % 4 == 0 && a.ld % 4 == 0 && (!a.delta.data || a.delta.ld % 4 == 0) && a.ldy % 4 == 0;
   launch(vector ? norm_kernel<4> : norm_kernel<1>, static_cast<unsigned>(a.rows),
-         a.cols > 4 * kNormThreads && a.rows <= kSmallTokens ? 1024 : kNormThreads, static_cast<size_t>(a.cols) * 4,
-         stream, "norm", a);
+         a.cols > 4 * kNormThreads && a.rows <= kSmallTokens ? 1024 : kNormThreads,
+         static_cast<size_t>(a.cols) * 4, stream, "norm", a);
 }
 void quantize(const QuantizeArgs& a, DeviceStream stream) {
-  launch(quantize_kernel, static_cast<unsigned>(a.rows), kNormThreads, static_cast<size_t>(a.cols) * 4, stream,
-         "quantize", a);
+  launch(quantize_kernel, static_cast<unsigned>(a.rows), kNormThreads, static_cast<size_t>(a.cols) * 4,
+         stream, "quantize", a);
 }
 void rope(const RopeArgs& a, DeviceStream stream) {
   launch(rope_kernel, dim3(blocks(a.heads + 2 * a.kv_heads, kRopeWarps), static_cast<unsigned>(a.tokens)),
@@ -216,9 +219,10 @@ void rope(const RopeArgs& a, DeviceStream stream) {
 void gated(const GatedArgs& a, DeviceStream stream) {
   launch(gated_kernel, dim3(blocks(a.ldy, 256), static_cast<unsigned>(a.rows)), 256, 0, stream, "gated", a);
 }
-void to_bf16(const float* x, int64_t ldx, int64_t rows, int64_t cols, uint16_t* y, int64_t ldy, DeviceStream stream) {
-  launch(to_bf16_kernel, dim3(blocks(ldy, 256), static_cast<unsigned>(rows)), 256, 0, stream, "to_bf16", x, ldx, cols,
-         y, ldy);
+void to_bf16(const float* x, int64_t ldx, int64_t rows, int64_t cols, uint16_t* y, int64_t ldy,
+             DeviceStream stream) {
+  launch(to_bf16_kernel, dim3(blocks(ldy, 256), static_cast<unsigned>(rows)), 256, 0, stream, "to_bf16", x,
+         ldx, cols, y, ldy);
 }
 void read_all(const void* data, size_t bytes, uint32_t* sum, DeviceStream stream) {
   launch(read_kernel, 132 * 4, 512, 0, stream, "read", static_cast<const uint4*>(data), bytes / 16, sum);
@@ -232,6 +236,6 @@ Support supports(const DeviceInfo& info) {
 }  // namespace roundel::cuda
 
 namespace roundel {
-extern const DeviceOps kSm80Ops = {"sm80_ops",       cuda::supports, cuda::norm,    cuda::quantize, cuda::rope,
+extern const DeviceOps kSm80Ops = {"sm80_ops",      cuda::supports, cuda::norm,    cuda::quantize, cuda::rope,
                                    cuda::attention, cuda::gated,    cuda::to_bf16, cuda::read_all};
 }  // namespace roundel

@@ -14,8 +14,8 @@ __global__ void __launch_bounds__(256) pack_rows_kernel(const uint8_t* from, int
   to[packed_row(map, row0 + r) * row_bytes + at] = from[i];
 }
 
-__device__ float plain_value(const LinearProblem& p, const RowSections& at, const uint8_t* packed, int64_t row,
-                             int64_t column) {
+__device__ float plain_value(const LinearProblem& p, const RowSections& at, const uint8_t* packed,
+                             int64_t row, int64_t column) {
   const int64_t i = row * p.k + column;
   float q = 0;
   switch (p.code) {
@@ -41,11 +41,11 @@ __device__ float plain_value(const LinearProblem& p, const RowSections& at, cons
   return q * reinterpret_cast<const float*>(packed + at.scales)[group];
 }
 
-__global__ void __launch_bounds__(256) unpack_plain_kernel(const LinearProblem p, const RowSections at,
-                                                           const uint8_t* packed, int64_t row0, int64_t rows, void* w,
-                                                           int64_t ldw, bool as_float) {
-  wait_for_previous();
+__global__ void __launch_bounds__(256)
+    unpack_plain_kernel(const LinearProblem p, const RowSections at, const uint8_t* packed, int64_t row0,
+                        int64_t rows, void* w, int64_t ldw, bool as_float) {
   let_next_start();
+  wait_for_previous();
   const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x;
   if (i >= rows * ldw) return;
   const int64_t r = i / ldw, c = i % ldw;
@@ -57,10 +57,10 @@ __global__ void __launch_bounds__(256) unpack_plain_kernel(const LinearProblem p
 }
 
 __global__ void __launch_bounds__(256)
-    unpack_plain_rows_kernel(const LinearProblem p, const RowSections at, const uint8_t* packed, const int32_t* ids,
-                             int64_t id_stride, float* out, int64_t ldo) {
-  wait_for_previous();
+    unpack_plain_rows_kernel(const LinearProblem p, const RowSections at, const uint8_t* packed,
+                             const int32_t* ids, int64_t id_stride, float* out, int64_t ldo) {
   let_next_start();
+  wait_for_previous();
   const int64_t c = blockIdx.x * int64_t{256} + threadIdx.x;
   if (c >= p.k) return;
   float v = plain_value(p, at, packed, ids[blockIdx.y * id_stride], c);
@@ -69,9 +69,10 @@ __global__ void __launch_bounds__(256)
   out[blockIdx.y * ldo + c] = v;
 }
 
-__global__ void __launch_bounds__(256) bias_kernel(void* y, bool y_bf16, int64_t n, int64_t ldy, const float* bias) {
-  wait_for_previous();
+__global__ void __launch_bounds__(256)
+    bias_kernel(void* y, bool y_bf16, int64_t n, int64_t ldy, const float* bias) {
   let_next_start();
+  wait_for_previous();
   const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x;
   if (i >= n) return;
   const int64_t at = blockIdx.y * ldy + i;
@@ -83,33 +84,39 @@ __global__ void __launch_bounds__(256) bias_kernel(void* y, bool y_bf16, int64_t
   }
 }
 
-__global__ void __launch_bounds__(256) widen_kernel(const uint16_t* x, int64_t ldx, int64_t k, float* y, int64_t ldy) {
-  wait_for_previous();
+__global__ void __launch_bounds__(256)
+    widen_kernel(const uint16_t* x, int64_t ldx, int64_t k, float* y, int64_t ldy) {
   let_next_start();
+  wait_for_previous();
   const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x;
   if (i < ldy) y[blockIdx.y * ldy + i] = i < k ? bf16_bits_to_float(x[blockIdx.y * ldx + i]) : 0.0f;
 }
 
 __global__ void __launch_bounds__(256) narrow_kernel(const float* x, int64_t n, uint16_t* y, int64_t ldy) {
-  wait_for_previous();
   let_next_start();
+  wait_for_previous();
   const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x;
   if (i < n) y[blockIdx.y * ldy + i] = float_to_bf16_bits(x[blockIdx.y * n + i]);
 }
 
-__global__ void __launch_bounds__(256) x16_kernel(const __half* x16, const float* scale, int64_t ld16, int64_t k,
-                                                  uint16_t* y, int64_t ldy) {
-  wait_for_previous();
+__global__ void __launch_bounds__(256)
+    x16_kernel(const __half* x16, const float* scale, int64_t ld16, int64_t k, uint16_t* y, int64_t ldy) {
   let_next_start();
+  wait_for_previous();
   const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x, row = blockIdx.y;
   if (i >= ldy) return;
-  const float v = i < k ? __half2float(x16[row * ld16 + i]) * scale[row * (ld16 / kScaleColumns) + i / kScaleColumns]
-                        : 0.0f;
+  const float v =
+      i < k ? __half2float(x16[row * ld16 + i]) * scale[row * (ld16 / kScaleColumns) + i / kScaleColumns]
+            : 0.0f;
   y[row * ldy + i] = float_to_bf16_bits(v);
 }
 
-unsigned blocks(int64_t n) { return static_cast<unsigned>((n + 255) / 256); }
-dim3 grid(int64_t columns, int64_t rows) { return dim3(blocks(columns), static_cast<unsigned>(rows)); }
+unsigned blocks(int64_t n) {
+  return static_cast<unsigned>((n + 255) / 256);
+}
+dim3 grid(int64_t columns, int64_t rows) {
+  return dim3(blocks(columns), static_cast<unsigned>(rows));
+}
 
 int64_t code_size(CodeType code) {
   return code == CodeType::kF32 ? 4 : code == CodeType::kBF16 || code == CodeType::kF16 ? 2 : 1;
@@ -138,24 +145,26 @@ void pack_plain(const LinearProblem& p, const DeviceWeightRows& rows, uint8_t* p
   if (p.has_zero_point) put(rows.zero_points, p.groups(), at.zeros);
 }
 
-void unpack_plain(const LinearProblem& p, const uint8_t* packed, int64_t row0, int64_t rows, void* w, int64_t ldw,
-                  bool as_float, DeviceStream stream) {
-  launch(unpack_plain_kernel, blocks(rows * ldw), 256, 0, stream, "unpacking", p, row_sections(p), packed, row0, rows,
-         w, ldw, as_float);
+void unpack_plain(const LinearProblem& p, const uint8_t* packed, int64_t row0, int64_t rows, void* w,
+                  int64_t ldw, bool as_float, DeviceStream stream) {
+  launch(unpack_plain_kernel, blocks(rows * ldw), 256, 0, stream, "unpacking", p, row_sections(p), packed,
+         row0, rows, w, ldw, as_float);
 }
 
 void unpack_plain_rows(const LinearProblem& p, const uint8_t* packed, const int32_t* ids, int64_t id_stride,
                        int64_t count, float* out, int64_t ldo, DeviceStream stream) {
-  launch(unpack_plain_rows_kernel, grid(p.k, count), 256, 0, stream, "unpacking rows", p, row_sections(p), packed, ids,
-         id_stride, out, ldo);
+  launch(unpack_plain_rows_kernel, grid(p.k, count), 256, 0, stream, "unpacking rows", p, row_sections(p),
+         packed, ids, id_stride, out, ldo);
 }
 
-void add_bias(void* y, bool y_bf16, int64_t m, int64_t n, int64_t ldy, const float* bias, DeviceStream stream) {
+void add_bias(void* y, bool y_bf16, int64_t m, int64_t n, int64_t ldy, const float* bias,
+              DeviceStream stream) {
   launch(bias_kernel, grid(n, m), 256, 0, stream, "bias", y, y_bf16, n, ldy, bias);
 }
 
 void widen(const void* x, int64_t ldx, int64_t m, int64_t k, float* y, int64_t ldy, DeviceStream stream) {
-  launch(widen_kernel, grid(ldy, m), 256, 0, stream, "widening", static_cast<const uint16_t*>(x), ldx, k, y, ldy);
+  launch(widen_kernel, grid(ldy, m), 256, 0, stream, "widening", static_cast<const uint16_t*>(x), ldx, k, y,
+         ldy);
 }
 
 void narrow_floats(const float* x, int64_t m, int64_t n, uint16_t* y, int64_t ldy, DeviceStream stream) {
@@ -163,8 +172,8 @@ void narrow_floats(const float* x, int64_t m, int64_t n, uint16_t* y, int64_t ld
 }
 
 void x16_to_bf16(const DeviceLinearArgs& a, int64_t k, uint16_t* y, int64_t ldy, DeviceStream stream) {
-  launch(x16_kernel, grid(ldy, a.m), 256, 0, stream, "unpacking activations", static_cast<const __half*>(a.x16),
-         a.x_scale, a.ld16, k, y, ldy);
+  launch(x16_kernel, grid(ldy, a.m), 256, 0, stream, "unpacking activations",
+         static_cast<const __half*>(a.x16), a.x_scale, a.ld16, k, y, ldy);
 }
 
 }  // namespace roundel::cuda

@@ -46,8 +46,10 @@ __global__ void __launch_bounds__(256)
   const int64_t sets = u.sets == 0 ? 1 : u.sets * u.units_k;  // of a row
   const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x;
   if (i >= rows.rows * sets) return;
-  const int64_t r = i / sets, s = i % sets, row = packed_row(rows.map, rows.row0 + r), in_row = row % kUnitRows;
-  const int64_t column = u.sets == 0 ? 0 : s * (u.unit_k / u.sets), group = u.sets == 0 ? 0 : column / u.group;
+  const int64_t r = i / sets, s = i % sets, row = packed_row(rows.map, rows.row0 + r),
+                in_row = row % kUnitRows;
+  const int64_t column = u.sets == 0 ? 0 : s * (u.unit_k / u.sets),
+                group = u.sets == 0 ? 0 : column / u.group;
   const bool padding = group >= groups;
   const float scale = padding ? 0.0f : rows.scales[r * groups + group];
   const int8_t zero = u.zero && !padding ? rows.zero_points[r * groups + group] : int8_t{0};
@@ -82,12 +84,14 @@ __device__ Qparams qparams_at(const UnitLayout& u, const uint8_t* packed, int64_
   const uint8_t* scale = after + at * u.scale_bytes;
   return {u.wide_scale ? *reinterpret_cast<const float*>(scale)
                        : bf16_bits_to_float(*reinterpret_cast<const uint16_t*>(scale)),
-          u.zero ? static_cast<float>(static_cast<int8_t>(after[u.sets * kUnitRows * u.scale_bytes + at])) : 0.0f};
+          u.zero ? static_cast<float>(static_cast<int8_t>(after[u.sets * kUnitRows * u.scale_bytes + at]))
+                 : 0.0f};
 }
 
 // Eight columns of a row from a lane's words: bytes `first` and up of each (see code_place), less the zero point, scaled.
 template <int kBits, bool kE4M3>
-__device__ __forceinline__ void unpack8(const uint32_t* words, int high_row, const Qparams& q, float (&v)[8]) {
+__device__ __forceinline__ void unpack8(const uint32_t* words, int high_row, const Qparams& q,
+                                        float (&v)[8]) {
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     float code;
@@ -96,7 +100,8 @@ __device__ __forceinline__ void unpack8(const uint32_t* words, int high_row, con
       code = static_cast<float>(static_cast<int>(w >> (16 * (i % 2) + 4 * (i % 4 / 2)) & 15) - 8);
     } else {
       const uint32_t byte = words[i / 2] >> (16 * high_row + 8 * (i % 2)) & 255;
-      code = kE4M3 ? __half2float(__half(__nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(byte), __NV_E4M3)))
+      code = kE4M3 ? __half2float(
+                         __half(__nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(byte), __NV_E4M3)))
                    : static_cast<float>(static_cast<int>(byte) - 128);
     }
     v[i] = (code - q.zero) * q.scale;
@@ -105,10 +110,10 @@ __device__ __forceinline__ void unpack8(const uint32_t* words, int high_row, con
 
 // A thread takes 16 bytes of a lane: two rows, and two runs of 32 columns (4 bits) or one (8 bits).
 template <int kBits, bool kE4M3>
-__global__ void __launch_bounds__(256)
-    unpack_kernel(const UnitLayout u, const uint8_t* packed, int64_t row0, int64_t rows, uint16_t* w, int64_t ldw) {
-  wait_for_previous();
+__global__ void __launch_bounds__(256) unpack_kernel(const UnitLayout u, const uint8_t* packed, int64_t row0,
+                                                     int64_t rows, uint16_t* w, int64_t ldw) {
   let_next_start();
+  wait_for_previous();
   const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x;
   const int lane = static_cast<int>(i % 32), half = static_cast<int>(i / 32 % 2);
   const int64_t unit = i / 64, tile = row0 / kUnitRows + unit / u.units_k, unit_k = unit % u.units_k;
@@ -138,10 +143,10 @@ __global__ void __launch_bounds__(256)
 }
 
 __global__ void __launch_bounds__(256)
-    unpack_rows_kernel(const UnitLayout u, const uint8_t* packed, const int32_t* ids, int64_t id_stride, float* out,
-                       int64_t ldo) {
-  wait_for_previous();
+    unpack_rows_kernel(const UnitLayout u, const uint8_t* packed, const int32_t* ids, int64_t id_stride,
+                       float* out, int64_t ldo) {
   let_next_start();
+  wait_for_previous();
   const int64_t row = ids[blockIdx.y * id_stride], c = blockIdx.x * int64_t{256} + threadIdx.x;
   if (c >= u.k) return;
   const Qparams q = qparams_at(u, packed, row, c);
@@ -151,29 +156,34 @@ __global__ void __launch_bounds__(256)
   out[blockIdx.y * ldo + c] = u.wide_scale ? value : bf16_bits_to_float(float_to_bf16_bits(value));
 }
 
-unsigned blocks(int64_t n) { return static_cast<unsigned>((n + 255) / 256); }
+unsigned blocks(int64_t n) {
+  return static_cast<unsigned>((n + 255) / 256);
+}
 
 }  // namespace
 
 void pack_units(const LinearProblem& p, const DeviceWeightRows& rows, uint8_t* packed, DeviceStream stream) {
   const UnitLayout u = unit_layout(p);
-  launch(pack_codes_kernel, blocks(rows.rows * u.units_k * u.unit_k / 2), 256, 0, stream, "packing", u, rows, packed);
-  launch(pack_scales_kernel, blocks(rows.rows * (u.sets == 0 ? 1 : u.sets * u.units_k)), 256, 0, stream, "packing", u,
-         p.groups(), rows, packed);
+  launch(pack_codes_kernel, blocks(rows.rows * u.units_k * u.unit_k / 2), 256, 0, stream, "packing", u, rows,
+         packed);
+  launch(pack_scales_kernel, blocks(rows.rows * (u.sets == 0 ? 1 : u.sets * u.units_k)), 256, 0, stream,
+         "packing", u, p.groups(), rows, packed);
 }
 
-void unpack_units(const LinearProblem& p, const uint8_t* packed, int64_t row0, int64_t rows, uint16_t* w, int64_t ldw,
-                  DeviceStream stream) {
+void unpack_units(const LinearProblem& p, const uint8_t* packed, int64_t row0, int64_t rows, uint16_t* w,
+                  int64_t ldw, DeviceStream stream) {
   const UnitLayout u = unit_layout(p);
-  const auto kernel = u.bits == 4 ? unpack_kernel<4, false> : u.e4m3 ? unpack_kernel<8, true> : unpack_kernel<8, false>;
+  const auto kernel = u.bits == 4 ? unpack_kernel<4, false>
+                      : u.e4m3    ? unpack_kernel<8, true>
+                                  : unpack_kernel<8, false>;
   const int64_t tiles = (rows + kUnitRows - 1) / kUnitRows;  // row0 is a multiple of 32
   launch(kernel, blocks(tiles * u.units_k * 64), 256, 0, stream, "unpacking", u, packed, row0, rows, w, ldw);
 }
 
 void unpack_unit_rows(const LinearProblem& p, const uint8_t* packed, const int32_t* ids, int64_t id_stride,
                       int64_t count, float* out, int64_t ldo, DeviceStream stream) {
-  launch(unpack_rows_kernel, dim3(blocks(p.k), static_cast<unsigned>(count)), 256, 0, stream, "unpacking rows",
-         unit_layout(p), packed, ids, id_stride, out, ldo);
+  launch(unpack_rows_kernel, dim3(blocks(p.k), static_cast<unsigned>(count)), 256, 0, stream,
+         "unpacking rows", unit_layout(p), packed, ids, id_stride, out, ldo);
 }
 
 }  // namespace roundel::cuda

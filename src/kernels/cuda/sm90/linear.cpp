@@ -48,7 +48,8 @@ bool wants_x16(int64_t m) {
 }
 
 bool fuses_gate(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
-  return m <= kSmallMaxTokens && choose_small_tiles(unit_layout(p), std::min(m, kSmallAtOnce), 1, true, info).stages > 0;
+  return m <= kSmallMaxTokens &&
+         choose_small_tiles(unit_layout(p), std::min(m, kSmallAtOnce), 1, true, info).stages > 0;
 }
 
 int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a, const DeviceInfo& info,
@@ -73,11 +74,14 @@ struct Measured {
   SmallTiles tiles;
 };
 constexpr Measured kMeasured[] = {
-    {6144, 4096, 1, {2, 2, 2, 2, 4}},   {6144, 4096, 8, {2, 6, 2, 3, 4}},   {6144, 4096, 16, {2, 6, 1, 3, 8}},
-    {6144, 4096, 32, {1, 6, 1, 2, 4}},  {4096, 4096, 1, {4, 2, 2, 3, 4}},   {4096, 4096, 8, {2, 4, 1, 4, 8}},
-    {4096, 4096, 16, {2, 4, 1, 4, 8}},  {4096, 4096, 32, {1, 8, 1, 4, 4}},  {28672, 4096, 1, {2, 4, 2, 4, 1}},
-    {28672, 4096, 16, {2, 8, 2, 2, 1}}, {28672, 4096, 32, {2, 8, 1, 2, 2}}, {4096, 14336, 1, {2, 4, 2, 3, 8}},
-    {4096, 14336, 8, {2, 8, 2, 3, 8}},  {4096, 14336, 16, {2, 4, 2, 2, 8}}, {4096, 14336, 32, {2, 8, 1, 2, 8}},
+    {6144, 4096, 1, {2, 2, 2, 4, 4}},   {6144, 4096, 8, {2, 6, 2, 3, 4}},
+    {6144, 4096, 16, {2, 6, 1, 3, 8}},  {6144, 4096, 32, {1, 6, 1, 2, 4}},
+    {4096, 4096, 1, {4, 2, 2, 4, 4}},   {4096, 4096, 8, {2, 4, 1, 4, 8}},
+    {4096, 4096, 16, {2, 4, 1, 4, 8}},  {4096, 4096, 32, {1, 8, 1, 4, 4}},
+    {28672, 4096, 1, {2, 4, 2, 4, 1}},  {28672, 4096, 16, {2, 8, 2, 2, 1}},
+    {28672, 4096, 32, {2, 8, 1, 2, 2}}, {4096, 14336, 1, {2, 4, 2, 6, 8}},
+    {4096, 14336, 8, {2, 8, 2, 3, 8}},  {4096, 14336, 16, {2, 4, 2, 2, 8}},
+    {4096, 14336, 32, {2, 8, 1, 2, 8}},
 };
 
 // Rough time in us of a choice: the busiest multiprocessor's share of the weight and of the activations, more when too
@@ -92,9 +96,11 @@ double estimate(const UnitLayout& u, int64_t m, const SmallTiles& t, int sms, si
   const double read = static_cast<double>(turns) * units * static_cast<double>(u.unit_bytes) / 35e3;
   const double stage =
       static_cast<double>(turns * m * units_per_split(u, t.splits) * u.unit_k * 2) / (m > 1 ? 80e3 : 40e3);
-  const double flight = static_cast<double>(std::min(resident, turns) * warps * t.stages * t.row_tiles * u.unit_bytes);
+  const double flight =
+      static_cast<double>(std::min(resident, turns) * warps * t.stages * t.row_tiles * u.unit_bytes);
   const double thin = flight < 40e3 ? 40e3 / flight : 1;
-  const double parts = static_cast<double>(t.splits * m * u.n * 8) / 4e6;  // written, and read by the next kernel
+  const double parts =
+      static_cast<double>(t.splits * m * u.n * 8) / 4e6;  // written, and read by the next kernel
   return read * thin + stage + parts + 0.06 * t.splits + 0.05 * t.warps_k;
 }
 
@@ -106,7 +112,8 @@ bool small_tiles_exist(const UnitLayout& u, int64_t m, int row_tiles) {
     if (t == 1) return row_tiles <= 4 || row_tiles == 7;
     return t == 2 ? row_tiles <= 4 : t == 4 ? row_tiles <= 2 : row_tiles == 1;
   }
-  if (u.bits == 8 && u.sets == 0 && !u.zero && ((t == 1 && row_tiles == 4) || (t == 4 && row_tiles == 2))) return true;
+  if (u.bits == 8 && u.sets == 0 && !u.zero && ((t == 1 && row_tiles == 4) || (t == 4 && row_tiles == 2)))
+    return true;
   return row_tiles == 2 && t <= 2;
 }
 
@@ -122,7 +129,8 @@ size_t small_shared_bytes(const UnitLayout& u, int64_t m, const SmallTiles& t) {
 SmallTiles choose_small_tiles(const UnitLayout& u, int64_t m, int max_parts, bool, const DeviceInfo& info) {
   if (u.bits == 4 && u.sets == 1 && !u.zero && !u.wide_scale)
     for (const Measured& known : kMeasured)
-      if (known.n == u.n && known.k == u.k && m <= known.m && known.tiles.splits <= max_parts) return known.tiles;
+      if (known.n == u.n && known.k == u.k && m <= known.m && known.tiles.splits <= max_parts)
+        return known.tiles;
   SmallTiles best;
   best.stages = 0;
   double best_time = 1e30;
@@ -184,7 +192,7 @@ void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
 }  // namespace roundel::cuda
 
 namespace roundel {
-extern const DeviceLinearKernel kSm90Units = {
-    "sm90_units_mma",       cuda::supports,   cuda::units_bytes,        cuda::pack_units,
-    cuda::unpack_unit_rows, cuda::fuses_gate, cuda::wants_x16, cuda::unpacked_workspace, cuda::run};
+extern const DeviceLinearKernel kSm90Units = {"sm90_units_mma", cuda::supports,           cuda::units_bytes,
+                                              cuda::pack_units, cuda::unpack_unit_rows,   cuda::fuses_gate,
+                                              cuda::wants_x16,  cuda::unpacked_workspace, cuda::run};
 }  // namespace roundel

@@ -27,13 +27,16 @@ __device__ __forceinline__ void barrier_wait(uint32_t at, uint32_t phase) {
       : "memory");
 }
 __device__ __forceinline__ void bulk_copy(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-               "l"(from), "r"(bytes), "r"(barrier)
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
 }
 __device__ __forceinline__ uint4 load_shared16(uint32_t at) {
   uint4 v;
-  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at));
+  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(at));
   return v;
 }
 __device__ __forceinline__ uint2 load_shared8(uint32_t at) {
@@ -47,8 +50,12 @@ __device__ __forceinline__ uint32_t and_or(uint32_t x, uint32_t bits) {  // x & 
   asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(y) : "r"(x), "n"(kMask), "r"(bits));
   return y;
 }
-__device__ __forceinline__ uint32_t as_bits(__half2 x) { return reinterpret_cast<const uint32_t&>(x); }
-__device__ __forceinline__ __half2 as_halves(uint32_t x) { return reinterpret_cast<const __half2&>(x); }
+__device__ __forceinline__ uint32_t as_bits(__half2 x) {
+  return reinterpret_cast<const uint32_t&>(x);
+}
+__device__ __forceinline__ __half2 as_halves(uint32_t x) {
+  return reinterpret_cast<const __half2&>(x);
+}
 
 // The zero points of a lane's two rows, as what is subtracted from a code and its offset.
 struct Zeros {
@@ -94,16 +101,15 @@ __device__ __forceinline__ void decode(uint32_t (&a)[4], uint32_t word0, uint32_
 // One thread of the warp that is here: what it does with the copy engine stays on the uniform path.
 __device__ __forceinline__ bool elect_one() {
   uint32_t elected;
-  asm volatile(
-      "{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(elected));
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(elected));
   return elected != 0;
 }
 
 // Activations of the block's columns into shared memory: half precision and a scale for each 128 columns, which 16
 // threads share. Loads of several pieces are in flight together.
 template <int kTokenTiles>
-__device__ __forceinline__ void stage_activations(const SmallArgs& p, int column0, int columns, uint8_t* x_shared,
-                                                  float* scales) {
+__device__ __forceinline__ void stage_activations(const SmallArgs& p, int column0, int columns,
+                                                  uint8_t* x_shared, float* scales) {
   constexpr int kBatch = kTokenTiles == 1 ? 4 : 8;
   const int step = blockDim.x / 16, piece = threadIdx.x % 16, chunks = columns / 128, all = p.m * p.chunks;
   const unsigned mask = 0xffffu << (threadIdx.x & 16);
@@ -145,7 +151,8 @@ __device__ __forceinline__ void stage_activations(const SmallArgs& p, int column
         *reinterpret_cast<uint4*>(x_shared + tokens[i] * p.x_row_bytes + places[i] * 256 + piece * 16) = {
             out[0], out[1], out[2], out[3]};
         if (piece == 0)
-          scales[places[i] * kTokenTiles * 8 + tokens[i]] = __uint_as_float(static_cast<uint32_t>(exponent - 14) << 23);
+          scales[places[i] * kTokenTiles * 8 + tokens[i]] =
+              __uint_as_float(static_cast<uint32_t>(exponent - 14) << 23);
       }
     }
   }
@@ -153,8 +160,8 @@ __device__ __forceinline__ void stage_activations(const SmallArgs& p, int column
 
 // The same when they are half precision already: one bulk copy for each token, and the scales.
 template <int kTokenTiles>
-__device__ __forceinline__ void fetch_activations(const SmallArgs& p, int column0, int columns, uint8_t* x_shared,
-                                                  float* scales, uint32_t bar) {
+__device__ __forceinline__ void fetch_activations(const SmallArgs& p, int column0, int columns,
+                                                  uint8_t* x_shared, float* scales, uint32_t bar) {
   if (threadIdx.x < p.m) {
     if (threadIdx.x == 0) barrier_expect(bar, p.m * columns * 2);
     __syncwarp(~0u >> (32 - p.m));  // the first m threads: at most a warp
@@ -175,13 +182,15 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
   constexpr int kColumns = kCodes == Codes::kInt4 ? 128 : 64, kRuns = kColumns / 32;
   constexpr int kScaleBytes = kWide ? 4 : 2, kRunsOfSet = kSets > 1 ? kRuns / kSets : kRuns;
   extern __shared__ __align__(128) uint8_t shared[];
+  let_next_start();
   const int tid = threadIdx.x, lane = tid % 32, row = lane / 4, quad = lane % 4;
   const int warp = __shfl_sync(~0u, tid / 32, 0);  // known to be the same for the whole warp
   const int warp_k = warp % p.warps_k, warp_n = warp / p.warps_k, warps = p.warps_n * p.warps_k;
   const int tile0 = (blockIdx.x * p.warps_n + warp_n) * kRowTiles;
   const int unit0 = blockIdx.y * p.units_per_split, unit1 = min(unit0 + p.units_per_split, p.units_k);
   const int steps = max(0, (unit1 - unit0 - warp_k + p.warps_k - 1) / p.warps_k);
-  const int tiles = min(kRowTiles, p.units_n - tile0);  // may be 0 or less: then nothing is loaded, nor written
+  const int tiles =
+      min(kRowTiles, p.units_n - tile0);  // may be 0 or less: then nothing is loaded, nor written
 
   const int bar_bytes = (warps * p.stages * 8 + 8 + 127) / 128 * 128;
   const uint32_t x_bar = shared_address(shared) + warps * p.stages * 8;
@@ -193,8 +202,8 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
   uint8_t* ring_start = x_shared + x_bytes;
   const uint32_t barriers = shared_address(shared) + warp * p.stages * 8;
   const uint32_t ring = shared_address(ring_start) + warp * p.stages * kRowTiles * p.unit_bytes;
-  const uint8_t* from =
-      p.packed + (static_cast<int64_t>(tile0) * p.units_k + unit0 + warp_k) * static_cast<int64_t>(p.unit_bytes);
+  const uint8_t* from = p.packed + (static_cast<int64_t>(tile0) * p.units_k + unit0 + warp_k) *
+                                       static_cast<int64_t>(p.unit_bytes);
   const int64_t tile_stride = static_cast<int64_t>(p.units_k) * p.unit_bytes;
   const int64_t step_stride = static_cast<int64_t>(p.warps_k) * p.unit_bytes;
 
@@ -206,7 +215,8 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
     const uint8_t* source = from + next * step_stride;
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r)
-      if (r < tiles) bulk_copy(next_units + r * p.unit_bytes, source + r * tile_stride, p.unit_bytes, next_bar);
+      if (r < tiles)
+        bulk_copy(next_units + r * p.unit_bytes, source + r * tile_stride, p.unit_bytes, next_bar);
   };
   const auto advance = [&] {
     ++next;
@@ -241,7 +251,6 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
     stage_activations<kTokenTiles>(p, column0, columns, x_shared, scales);
   }
   __syncthreads();
-  let_next_start();
   if (p.x16) barrier_wait(x_bar, 0);
 
   float sums[kRowTiles][kTokenTiles][4] = {};
@@ -266,7 +275,8 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
     float2 x_scale[kTokenTiles];
 #pragma unroll
     for (int t = 0; t < kTokenTiles; ++t)
-      x_scale[t] = *reinterpret_cast<const float2*>(scales + (unit * kColumns / 128 * kTokenTiles + t) * 8 + quad * 2);
+      x_scale[t] =
+          *reinterpret_cast<const float2*>(scales + (unit * kColumns / 128 * kTokenTiles + t) * 8 + quad * 2);
     float part[kRowTiles][kTokenTiles][4];
 #pragma unroll
     for (int run = 0; run < kRuns; ++run) {
@@ -274,8 +284,7 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
 #pragma unroll
       for (int t = 0; t < kTokenTiles; ++t) {
         b[t] = {0, 0, 0, 0};
-        if (valid[t])
-          b[t] = load_shared16(x_at + t * 8 * p.x_row_bytes + (unit * kColumns + run * 32) * 2);
+        if (valid[t]) b[t] = load_shared16(x_at + t * 8 * p.x_row_bytes + (unit * kColumns + run * 32) * 2);
       }
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {

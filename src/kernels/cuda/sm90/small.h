@@ -26,8 +26,8 @@ struct SmallArgs {
   int64_t ldy = 0, part_stride = 0;
   bool y_bf16 = false, gated = false;
   int warps_n = 0, warps_k = 0, stages = 0, units_per_split = 0;
-  int x_row_bytes = 0;  // of a token in shared memory
-  int chunks = 0;       // runs of 128 columns in a split
+  int x_row_bytes = 0;       // of a token in shared memory
+  int chunks = 0;            // runs of 128 columns in a split
   uint32_t chunk_magic = 0;  // ceil(2^32 / chunks), for dividing by a multiplication; 0 when chunks is 1
 };
 
@@ -37,7 +37,8 @@ constexpr int64_t kSmallAtOnce = 32;  // of one launch
 // Bytes of shared memory, or 0 when the tiles do not exist for this many tokens.
 size_t small_shared_bytes(const UnitLayout& u, int64_t m, const SmallTiles& tiles);
 // The tiles for a problem; splits at most max_parts.
-SmallTiles choose_small_tiles(const UnitLayout& u, int64_t m, int max_parts, bool gated, const DeviceInfo& info);
+SmallTiles choose_small_tiles(const UnitLayout& u, int64_t m, int max_parts, bool gated,
+                              const DeviceInfo& info);
 bool small_tiles_exist(const UnitLayout& u, int64_t m, int row_tiles);
 void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArgs& a, const SmallTiles& tiles,
                DeviceStream stream);

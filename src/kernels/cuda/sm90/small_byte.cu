@@ -9,11 +9,16 @@ using Start = void (*)(const SmallArgs&, const SmallTiles&, size_t, DeviceStream
 template <Codes kCodes, int kSets, bool kZero, bool kWide>
 Start pick(int row_tiles, int token_tiles) {
   switch (token_tiles * 10 + row_tiles) {
-    case 12: return start_small<kCodes, kSets, kZero, kWide, 2, 1>;
-    case 14: return kSets == 0 && !kZero ? start_small<kCodes, kSets, kZero, kWide, 4, 1> : nullptr;
-    case 22: return start_small<kCodes, kSets, kZero, kWide, 2, 2>;
-    case 42: return kSets == 0 && !kZero ? start_small<kCodes, kSets, kZero, kWide, 2, 4> : nullptr;
-    default: return nullptr;
+    case 12:
+      return start_small<kCodes, kSets, kZero, kWide, 2, 1>;
+    case 14:
+      return kSets == 0 && !kZero ? start_small<kCodes, kSets, kZero, kWide, 4, 1> : nullptr;
+    case 22:
+      return start_small<kCodes, kSets, kZero, kWide, 2, 2>;
+    case 42:
+      return kSets == 0 && !kZero ? start_small<kCodes, kSets, kZero, kWide, 2, 4> : nullptr;
+    default:
+      return nullptr;
   }
 }
 template <Codes kCodes, bool kZero>

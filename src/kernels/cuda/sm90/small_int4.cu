@@ -11,18 +11,30 @@ constexpr Start kUsual = start_small<Codes::kInt4, 1, false, false, kRowTiles, k
 
 Start usual(int row_tiles, int token_tiles) {
   switch (token_tiles * 10 + row_tiles) {
-    case 11: return kUsual<1, 1>;
-    case 12: return kUsual<2, 1>;
-    case 13: return kUsual<3, 1>;
-    case 14: return kUsual<4, 1>;
-    case 17: return kUsual<7, 1>;
-    case 21: return kUsual<1, 2>;
-    case 22: return kUsual<2, 2>;
-    case 23: return kUsual<3, 2>;
-    case 24: return kUsual<4, 2>;
-    case 41: return kUsual<1, 4>;
-    case 42: return kUsual<2, 4>;
-    default: return nullptr;
+    case 11:
+      return kUsual<1, 1>;
+    case 12:
+      return kUsual<2, 1>;
+    case 13:
+      return kUsual<3, 1>;
+    case 14:
+      return kUsual<4, 1>;
+    case 17:
+      return kUsual<7, 1>;
+    case 21:
+      return kUsual<1, 2>;
+    case 22:
+      return kUsual<2, 2>;
+    case 23:
+      return kUsual<3, 2>;
+    case 24:
+      return kUsual<4, 2>;
+    case 41:
+      return kUsual<1, 4>;
+    case 42:
+      return kUsual<2, 4>;
+    default:
+      return nullptr;
   }
 }
 
