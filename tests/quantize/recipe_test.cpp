@@ -155,11 +155,10 @@ TEST(Recipe, ManyStagesAddUp) {
 
 TEST(Recipe, KeysThatRoundingDoesNotNeedAreAccepted) {
   const PlanRequest r = request_of(
-      "version: 1\nargs: {}\n" +
-      modifier("scheme: W8A8\nkv_cache_scheme: null\n"
-               "weight_observer: minmax\ninput_observer: minmax\noutput_observer: "
-               "null\nbypass_divisibility_checks: false\n"
-               "requires_calibration_data: false\nindex: 0\ngroup: g"));
+      "version: 1\nargs: {}\n" + modifier("scheme: W8A8\nkv_cache_scheme: null\n"
+                                          "weight_observer: minmax\ninput_observer: minmax\noutput_observer: "
+                                          "null\nbypass_divisibility_checks: false\n"
+                                          "requires_calibration_data: false\nindex: 0\ngroup: g"));
   EXPECT_EQ(r.groups.size(), 1u);
 }
 
