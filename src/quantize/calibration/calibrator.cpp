@@ -91,7 +91,7 @@ struct Calibrator::Impl {
         calibration(c),
         pool(t),
         methods(c.steps),
-        smoother(f, p, c.steps),
+        smoother(f, c.steps),
         memory(plan_memory(f, c, uses_second(), aims_at_dense())),
         runner(f, c.samples, memory.on_disk, t) {
     for (const std::string& name : methods.unmatched(plan))

@@ -43,8 +43,7 @@ bool shapes_agree(const ModelConfig& config, const SmoothPair& pair) {
 
 }  // namespace
 
-Smoother::Smoother(const ModelFiles& files, const Plan& plan, const std::vector<CalibrationStep>& steps)
-    : files_(files), plan_(plan) {
+Smoother::Smoother(const ModelFiles& files, const std::vector<CalibrationStep>& steps) : files_(files) {
   for (const CalibrationStep& step : steps) {
     Step s;
     if ((s.smoothquant = std::get_if<SmoothQuantStep>(&step))) {

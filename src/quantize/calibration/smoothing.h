@@ -28,7 +28,7 @@ class Smoother {
  public:
   // Resolves the mappings of all steps. Throws Error(kInvalid) for mappings that match nothing, that leave out a reader of
   // the smoothed activation, or name something that is not linear; and for settings out of range.
-  Smoother(const ModelFiles& files, const Plan& plan, const std::vector<CalibrationStep>& steps);
+  Smoother(const ModelFiles& files, const std::vector<CalibrationStep>& steps);
   bool any() const { return !steps_.empty(); }
   bool needs_second() const;
   // Runs the steps in order on one layer: weights and vectors change, moments follow.
@@ -44,7 +44,6 @@ class Smoother {
                Step* step);
 
   const ModelFiles& files_;
-  const Plan& plan_;
   std::vector<Step> steps_;
 };
 
