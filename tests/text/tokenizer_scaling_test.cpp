@@ -9,18 +9,14 @@
 #include <thread>
 
 #include "base/error.h"
+#include "tests/sanitized.h"
 #include "tests/text/tokenizer_fixture.h"
 
 namespace roundel::test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr double kSecondsAllowed = 10;
-constexpr size_t kMegabyte = 100000;  // shorter, as all of it is slow
-#else
-constexpr double kSecondsAllowed = 1;
-constexpr size_t kMegabyte = 1000000;
-#endif
+constexpr double kSecondsAllowed = kSanitized ? 10 : 1;
+constexpr size_t kMegabyte = kSanitized ? 100000 : 1000000;  // shorter where all of it is slow
 
 struct LongText {
   const char* name;
