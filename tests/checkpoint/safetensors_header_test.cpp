@@ -5,6 +5,7 @@
 #include "base/process.h"
 #include "checkpoint/safetensors.h"
 #include "support.h"
+#include "tests/sanitized.h"
 
 namespace roundel {
 namespace {
