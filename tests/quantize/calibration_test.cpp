@@ -171,7 +171,7 @@ TEST(Calibration, SmoothedWeightsTimesInputsAreTheOldOnes) {
     runner.advance(stage, before, expected);
   }
   const std::vector<CalibrationStep> steps = {SmoothQuantStep{.strength = 0.5}, AwqStep{}};
-  const Smoothed done = Smoother(files, plan, steps).apply(&weights, moments, pool);
+  const Smoothed done = Smoother(files, steps).apply(&weights, moments, pool);
   EXPECT_EQ(done.steps.at("model.layers.0.self_attn.q_proj"), "smoothquant+awq+");
   const DecoderLayer after = dense_layer(files, weights, pool);
   runner.run(after, smoothed);
