@@ -16,7 +16,7 @@
 namespace roundel {
 
 struct TemplateBudget {  // reliability C9
-  int max_depth = 100;   // brackets and blocks in the source, lists in lists, and (times 3) calls at run time
+  int max_depth = 100;   // brackets and blocks in the source, lists in lists, calls at run time
   int64_t max_steps = 1000000;
   size_t max_output = 4u << 20;  // also the limit of any one string value
   double max_seconds = 0.25;     // of this thread's processor time

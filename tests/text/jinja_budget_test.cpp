@@ -66,7 +66,7 @@ void expect_all(const std::vector<Case>& cases) {
 }
 
 TEST(JinjaBudget, MacrosThatCallThemselves) {
-  const char* deep = "deeper than 300 levels";
+  const char* deep = "deeper than 100 levels";
   expect_all({
       {"direct", "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", deep},
       {"by default", "{% macro f(x=f()) %}{% endmacro %}{{ f() }}", deep},
@@ -177,7 +177,7 @@ TEST(JinjaBudget, DeepValues) {
       {"methods", loop + "{% set ns.s = {'a': ns.s}.get %}{% endfor %}", deep},
       {"loops", loop + "{% for j in [ns.s] %}{% set ns.s = loop %}{% endfor %}{% endfor %}", deep},
       {"a namespace in itself", "{% set ns = namespace() %}{% set ns.a = [ns] %}{{ ns }}",
-       "deeper than 300 levels"},
+       "deeper than 100 levels"},
       {"a loop in itself", "{% for i in [1, 2] %}{{ loop.changed(loop) }}{% endfor %}", "=TrueFalse"},
       {"90 levels",
        "{% set ns = namespace(s=[]) %}{% for i in range(90) %}{% set ns.s = [ns.s] %}{% endfor %}"

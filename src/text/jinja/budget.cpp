@@ -10,8 +10,6 @@ namespace {
 constexpr uint64_t kStepsBetweenLooks = 512;
 // values alive at once: so many texts of the largest size, and the conversation
 constexpr size_t kLiveTexts = 32, kLiveBytes = 16u << 20;
-// a call inside a call is a block, a statement and an expression
-constexpr int kLevelsPerDepth = 3;
 
 // Time of this thread, so that a busy machine does not refuse a good template.
 double thread_seconds() {
@@ -26,7 +24,7 @@ Budget::Budget(const TemplateBudget& limits)
     : limits_(limits),
       next_look_(kStepsBetweenLooks),
       max_live_(limits.max_output * kLiveTexts + kLiveBytes),
-      max_levels_(limits.max_depth * kLevelsPerDepth),
+      max_levels_(limits.max_depth),
       deadline_(thread_seconds() + limits.max_seconds) {}
 
 void Budget::look() {
