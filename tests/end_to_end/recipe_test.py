@@ -3,6 +3,7 @@ import html.parser
 import json
 import re
 import shutil
+import struct
 import xml.etree.ElementTree
 
 import kit
@@ -33,6 +34,30 @@ def the_saved_recipe_gives_the_same_bytes(program, work):
         program.run("quantize", DENSE, "-o", second, "--recipe", work / "recipe.yaml", *CALIB)
         same_folders(first, second, name)
         check("wiki.test.raw" in (first / "recipe.yaml").read_text(), "%s: the recipe does not name its data", name)
+
+
+@test
+def smoothing_is_that_of_the_original(program, work):
+    """The original has range, scale and quotient in BF16, where roundel has floats: two steps of 2^-7 at most."""
+    program.run("quantize", DENSE, "-o", work / "smooth", "--scheme", "W8A8", "--smooth", "0.8", "--calib", TEXT,
+                "--samples", "16", "--seq-len", "64")
+    name = "model.layers.0.input_layernorm.weight"
+    got, want = (bf16_values(folder / "model.safetensors", name)
+                 for folder in (work / "smooth", DATA / "golden" / "layers" / "smoothquant_w8a8"))
+    check(len(want) == 128 and len(got) == 128, "%d and %d gains", len(got), len(want))
+    worst = max(abs(g / w - 1) for g, w in zip(got, want))
+    check(worst <= 2 ** -6, "a gain is off by %.4f of itself", worst)
+    dense = bf16_values(DENSE / "model.safetensors", name)
+    check(max(abs(d / w - 1) for d, w in zip(dense, want)) > 0.1, "smoothing changed no gain")
+
+
+def bf16_values(file, name):
+    data = file.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    entry = json.loads(data[8:8 + size])[name]
+    check(entry["dtype"] == "BF16", "%s is %s", name, entry["dtype"])
+    begin, end = (8 + size + o for o in entry["data_offsets"])
+    return [struct.unpack("<f", b"\0\0" + data[i:i + 2])[0] for i in range(begin, end, 2)]
 
 
 @test
