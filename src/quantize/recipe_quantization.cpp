@@ -148,10 +148,14 @@ class Reader {
              "{}: observer \"mse\" of weights needs one scale per channel or group, not {}", where,
              describe(*weights));
     }
-    if (auto& input = group.scheme.input; input && input->dynamic == DynamicMode::kStatic) {
-      input->observer = checked_observer(input->observer, ArgsRole::kInput, where + ".input_activations");
-      check_kwargs(*input, where + ".input_activations");
-    }
+    check_activations(group.scheme.input, ArgsRole::kInput, where + ".input_activations");
+    check_activations(group.scheme.output, ArgsRole::kOutput, where + ".output_activations");
+  }
+
+  static void check_activations(std::optional<QuantArgs>& args, ArgsRole role, const std::string& where) {
+    if (!args || args->dynamic != DynamicMode::kStatic) return;
+    args->observer = checked_observer(args->observer, role, where);
+    check_kwargs(*args, where);
   }
 
   static void check_kwargs(const QuantArgs& args, const std::string& where) {
@@ -190,7 +194,8 @@ std::optional<PlanRequest> read_quantization(const RecipeNode& node) {
 
 std::string checked_observer(const std::string& observer, ArgsRole role, const std::string& where) {
   const std::string name = normal_name(observer);
-  if (name.empty()) return role == ArgsRole::kInput ? "minmax" : "";  // what the original writes
+  const bool activations = role == ArgsRole::kInput || role == ArgsRole::kOutput;
+  if (name.empty()) return activations ? "minmax" : "";  // what the original writes
   if (std::find(kOtherObservers.begin(), kOtherObservers.end(), name) != kOtherObservers.end())
     fail(ErrorCode::kUnsupported, "{}: observer \"{}\" is not supported; supported are {}", where, observer,
          fmt::join(kObservers, ", "));
