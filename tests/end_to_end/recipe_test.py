@@ -236,6 +236,9 @@ def reports_say_the_same(program, work):
     for m in report["modules"]:
         check(m["algorithm"] == "gptq" and 0 < m["loss_after"] < m["loss_before"] and 0 < m["relative_error"] < 1 and
               m["seconds"] >= 0, "%s", m)
+    check(report["asked_for"] == "--scheme W4A16:g32 --algorithm gptq" and report["source"] == str(DENSE) and
+          report["output"] == str(work / "o"), "%s", report)
+    check({m["bits_per_weight"] for m in report["modules"]} == {4.5}, "bits")  # 16 of scale for 32 weights
     text = page.read_text()
     tags = Tags()
     tags.feed(text)
