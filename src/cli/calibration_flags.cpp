@@ -60,7 +60,9 @@ void CalibrationFlags::declare(CLI::App& command) {
       ->capture_default_str();
   command
       .add_option("--max-memory", max_memory_gb,
-                  "Memory for calibration in GB; what is more goes to a temporary file")
+                  "Memory for calibration in GB; what is more goes to a temporary file (default: half of "
+                  "what is free, "
+                  "without a limit for the rest)")
       ->check(CLI::Range(0.001, 1e6))
       ->type_name("GB");
 }
@@ -77,7 +79,8 @@ Recipe CalibrationFlags::recipe(const QuantFlags& quant) const {
   if (!smooth.empty()) {
     Modifier m{.kind = "SmoothQuantModifier", .where = "--smooth"};
     SmoothQuantStep step{.strength = std::nullopt};
-    if (smooth != "auto") step.strength = std::stod(smooth);
+    double strength = 0;
+    if (smooth != "auto" && CLI::detail::lexical_cast(smooth, strength)) step.strength = strength;
     m.smooth = step;
     recipe.modifiers.push_back(std::move(m));
   }

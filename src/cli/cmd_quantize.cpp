@@ -76,6 +76,7 @@ Calibration prepare(const State& s, const ModelFiles& files, std::vector<Calibra
   c.samples = std::move(data.samples);
   c.propagate_error = s.calibration.sequential == "on";
   c.max_memory = static_cast<uint64_t>(s.calibration.max_memory_gb * 1e9);
+  c.spill_above = available_memory_bytes() / 2;
   return c;
 }
 

@@ -69,6 +69,8 @@ struct Calibration {
   bool propagate_error =
       true;  // a layer reads the outputs of the quantized layers before it; false: of the dense ones
   uint64_t max_memory = 0;  // bytes; 0: no limit
+  // Where there is no limit: above this the activations go to a temporary file all the same. 0: never.
+  uint64_t spill_above = 0;
 };
 
 // What happened to one module.

@@ -301,9 +301,9 @@ TEST(Calibration, PutsActivationsInAFileAboveTheLimit) {
   Job job(w4_groups(32));
   job.calibration.steps = {BestStep{}};
   job.run(tmp.root / "memory");
-  const MemoryPlan memory = plan_memory(job.files, job.calibration, true, true);
+  const MemoryPlan memory = plan_memory(job.files, job.calibration, {.second = true, .aims = true});
   job.calibration.max_memory = memory.peak - memory.needs.activations / 2;
-  EXPECT_TRUE(plan_memory(job.files, job.calibration, true, true).on_disk);
+  EXPECT_TRUE(plan_memory(job.files, job.calibration, {.second = true, .aims = true}).on_disk);
   job.run(tmp.root / "file");
   EXPECT_EQ(bytes_of(tmp.root / "file"), bytes_of(tmp.root / "memory"));
   job.calibration.max_memory = 1000;

@@ -109,7 +109,7 @@ struct Calibrator::Impl {
         pool(t),
         methods(c.steps),
         smoother(f, c.steps),
-        memory(plan_memory(f, c, uses_second(), aims_at_dense())),
+        memory(plan_memory(f, c, {uses_second(), aims_at_dense(), smoother.any(), smoother.needs_inputs()})),
         runner(f, c.samples, memory.on_disk, t) {
     reuse_freed_buffers();  // many of a few MiB, for every sample
     for (const std::string& name : methods.unmatched(plan))
@@ -123,16 +123,18 @@ struct Calibrator::Impl {
 
   template <class F>
   bool any_method(F&& f) const {
-    return std::any_of(plan.entries.begin(), plan.entries.end(),
-                       [&](const PlanEntry& e) { return e.scheme.weights && f(methods.of(e.module)); });
+    return std::any_of(plan.entries.begin(), plan.entries.end(), [&](const PlanEntry& e) {
+      return e.scheme.weights && f(methods.of(e.module), *e.scheme.weights);
+    });
   }
   bool uses_second() const {
-    return smoother.needs_second() || any_method([](const Method& m) { return m.needs_second(); });
+    return smoother.needs_second() ||
+           any_method([](const Method& m, const QuantArgs&) { return m.needs_second(); });
   }
   // Whether some method compares with the dense model, whose activations then run beside the others.
   bool aims_at_dense() const {
     return calibration.propagate_error &&
-           any_method([](const Method& m) { return m.kind == Method::Kind::kBest; });
+           any_method([](const Method& m, const QuantArgs& w) { return roundel::aims_at_dense(m, w); });
   }
 
   void layer(int64_t index, const CalibrationOutput& out);

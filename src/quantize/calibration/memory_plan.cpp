@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "quantize/calibration/layer_runner.h"
+#include "quantize/calibration/smoothing.h"
 
 namespace roundel {
 namespace {
@@ -27,7 +28,7 @@ Sizes sizes_of(const ModelFiles& files) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const ModelFiles& files, const Calibration& calibration, bool second, bool aims) {
+MemoryPlan plan_memory(const ModelFiles& files, const Calibration& calibration, const CalibrationUse& use) {
   const Sizes sizes = sizes_of(files);
   const std::vector<int64_t> tokens = sample_tokens(calibration.samples);
   const int64_t widest = widest_input(files.config);
@@ -37,24 +38,23 @@ MemoryPlan plan_memory(const ModelFiles& files, const Calibration& calibration, 
 
   MemoryPlan plan;
   MemoryNeeds& n = plan.needs;
-  n.activations = SampleStore::bytes(tokens, files.config.hidden_size, widest) * (aims ? 2 : 1);
+  n.activations = SampleStore::bytes(tokens, files.config.hidden_size, widest) * (use.aims ? 2 : 1);
   // Floats, the quantized linears, and a dense layer in the source's type.
-  n.layer = sizes.layer * (4 + 1 + (aims || !calibration.propagate_error ? 2 : 0));
-  const uint64_t part = 4 * 1024 * k;  // the moments' tokens, transposed
-  n.statistics = part + sizes.widest * 9;
-  if (second) n.statistics += k * k * 20 + sizes.widest * 4;
-  if (aims) n.statistics += k * k * 16 + sizes.widest * 12;
+  n.layer = sizes.layer * (4 + 1 + (use.aims || use.smooths || !calibration.propagate_error ? 2 : 0));
+  n.statistics = sizes.widest * 9;
+  if (use.second) n.statistics += k * k * 22 + sizes.widest * 4;
+  if (use.aims) n.statistics += k * k * 16 + sizes.widest * 12;
+  if (use.inputs) n.statistics += 4 * TokenSample::kMost * (4 * k + 2 * sizes.rows) + sizes.widest * 9;
   const auto inter = static_cast<uint64_t>(files.config.intermediate_size);
   n.scratch = longest * 4 * (3 * inter + 4 * static_cast<uint64_t>(files.config.hidden_size));
 
-  constexpr uint64_t kAllocator = 24 << 20;  // what it keeps between blocks
-  const uint64_t fixed = peak_rss_bytes() + n.layer + n.statistics + n.scratch + kAllocator;
+  const uint64_t fixed = peak_rss_bytes() + n.layer + n.statistics + n.scratch;
   plan.peak = fixed + n.activations;
-  const uint64_t limit = calibration.max_memory;
+  const uint64_t limit = calibration.max_memory > 0 ? calibration.max_memory : calibration.spill_above;
   if (limit == 0 || plan.peak <= limit) return plan;
   plan.on_disk = true;
   plan.peak = fixed;
-  if (plan.peak > limit)
+  if (calibration.max_memory > 0 && plan.peak > limit)
     fail(ErrorCode::kLimit,
          "calibration needs about {} of memory even with the activations in a file, the limit is {}: {} for "
          "one layer's weights, {} for its statistics; raise --max-memory",

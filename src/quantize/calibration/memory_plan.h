@@ -1,6 +1,6 @@
 // How much memory a calibrated job will need, before it starts, and whether the activations go to a file.
 //
-//   MemoryPlan memory = plan_memory(files, calibration, true, false);
+//   MemoryPlan memory = plan_memory(files, calibration, {.second = true});
 //   if (memory.on_disk) ...
 #pragma once
 #include <cstdint>
@@ -23,8 +23,16 @@ struct MemoryPlan {
   bool on_disk = false;
 };
 
-// second: some module needs the second moments. aims: a second stream of activations, of the dense model. Throws
+// What the job asks for.
+struct CalibrationUse {
+  bool second = false;   // some module needs the second moments
+  bool aims = false;     // a second stream of activations, of the dense model
+  bool smooths = false;  // the dense layer runs first
+  bool inputs = false;   // and some of its inputs are kept
+};
+
+// Throws
 // Error(kLimit) when calibration.max_memory is too small even with the activations in a file.
-MemoryPlan plan_memory(const ModelFiles& files, const Calibration& calibration, bool second, bool aims);
+MemoryPlan plan_memory(const ModelFiles& files, const Calibration& calibration, const CalibrationUse& use);
 
 }  // namespace roundel

@@ -29,6 +29,12 @@ void check_gptq(const GptqStep& step) {
 
 }  // namespace
 
+// Of 8 bits the weights are off by less than the activations are, and what the layers before have moved is noise: fitting it
+// was found to harm.
+bool aims_at_dense(const Method& method, const QuantArgs& weights) {
+  return method.kind == Method::Kind::kBest && weights.num_bits < 8;
+}
+
 std::string Method::name() const {
   return kind == Kind::kRtn ? "rtn" : kind == Kind::kGptq ? "gptq" : "best";
 }
@@ -80,6 +86,10 @@ const HessianFactor& StageQuantizer::factor(double dampening, bool descending) {
   return factors_.emplace(key, factorize(moments_.second(), {dampening, descending}, pool_)).first->second;
 }
 
+BestInputs StageQuantizer::best_inputs(bool aims) {
+  return {&moments_.second(), &factor(kDampening, true), aims ? drift_ : nullptr, aims ? residual_ : nullptr};
+}
+
 QuantizedRows StageQuantizer::run_gptq(const LayerModule& module, const GptqStep& step, QuantizedRows grid,
                                        CalibratedModule* report) {
   const QuantArgs& args = *module.entry->scheme.weights;
@@ -116,8 +126,7 @@ QuantizedRows StageQuantizer::quantize(const LayerModule& module, const Method& 
       out = run_gptq(module, method.gptq, nearest, report);
       break;
     case Method::Kind::kBest:
-      out = quantize_best(module, nearest, {&moments_.second(), &factor(kDampening, true), drift_, residual_},
-                          pool_, report);
+      out = quantize_best(module, nearest, best_inputs(aims_at_dense(method, args)), pool_, report);
       break;
   }
   measure(module, nearest, out, report);

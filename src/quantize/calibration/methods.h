@@ -25,6 +25,9 @@ struct Method {
   std::string name() const;
 };
 
+// Whether the method compares with the dense model, for weights of these arguments.
+bool aims_at_dense(const Method& method, const QuantArgs& weights);
+
 class MethodTable {
  public:
   // Throws Error(kInvalid, kUnsupported) for targets that are no patterns and settings out of range.
@@ -54,6 +57,7 @@ class StageQuantizer {
 
  private:
   const HessianFactor& factor(double dampening, bool descending);
+  BestInputs best_inputs(bool aims);
   QuantizedRows run_gptq(const LayerModule& module, const GptqStep& step, QuantizedRows grid,
                          CalibratedModule* report);
   void measure(const LayerModule& module, const QuantizedRows& before, const QuantizedRows& after,

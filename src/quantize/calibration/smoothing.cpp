@@ -84,7 +84,7 @@ void Smoother::resolve(const std::vector<SmoothMapping>& mappings, const std::ve
     const std::string prefix = layer_prefix(layer);
     for (const SmoothPair& pair : pairs) {
       const std::string smooth = prefix + pair.smooth;
-      // What SmoothQuant of a given strength leaves out, because one strength does not suit all, is tried where it is searched.
+      // What SmoothQuant of a given strength leaves out, since one does not suit all, is tried where it is searched.
       const bool all = step->awq || !step->smoothquant->strength;
       bool wanted = mappings.empty() && (all || pair.smooth_is_norm) && shapes_agree(files_.config, pair);
       for (size_t i = 0; i < mappings.size(); ++i) {

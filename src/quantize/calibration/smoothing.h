@@ -69,7 +69,8 @@ class Smoother {
 // s of SmoothQuant (cols). w: largest absolute weight of each column over the balance linears.
 std::vector<float> smoothquant_scales(const SmoothQuantStep& step, const InputMoments& moments,
                                       const std::vector<float>& largest);
-// The s of SmoothQuant of the strength, or 1, with which the balance linears' outputs for x (T,cols) are nearest to the dense.
+// The s of SmoothQuant with which the balance linears' outputs for x (T,cols) are nearest to the dense ones; 1 if that is
+// nearest.
 std::vector<float> searched_scales(const InputMoments& moments, const Activations& x,
                                    const std::vector<const LayerModule*>& balance,
                                    const std::vector<float>& largest, ThreadPool& pool);

@@ -45,10 +45,10 @@ struct Vnni {
   }
 };
 
-// Floats as 16-bit integers: vpdpwssd multiplies two pairs of them at the rate at which floats go singly. The step is a power
-// of two, at most the segment's largest value / 16383, so half a step is closer to the float than BF16 is wherever the value
-// is above a 64th of the largest; values of few bits (FP8 activations) stay what they are. As with Madd the bytes of a lane
-// are split into the even and the odd ones, and four activations are kept as x0 x2 x1 x3.
+// Floats as 16-bit integers: vpdpwssd multiplies two pairs of them at the rate at which floats go singly. The step is a
+// power of two, at most the segment's largest value / 16383, so half a step is closer to the float than BF16 is wherever
+// the value is above a 64th of the largest; values of few bits (FP8 activations) stay what they are. As with Madd the bytes
+// of a lane are split into the even and the odd ones, and four activations are kept as x0 x2 x1 x3.
 struct Vnni16 {
   using Isa = Avx512;
   typedef int32_t Sum __attribute__((vector_size(64)));

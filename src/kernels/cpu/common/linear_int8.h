@@ -8,8 +8,9 @@
 //   total[r] += scale[g][r] * float(that)
 //   y = (total - x_zero * row_sum[r]) * x_scale
 // With floats, scale[g][r] is times the segment's x scale, and y = total.
-// 1024 columns stay exact: 1024 * 128 * 255 < 2^31, and 1024 * 32767 * (15 + 16) < 2^31 for weights of 4 bits. As with floats there are two ways with equal results: direct for
-// up to 4 tokens, and panel, where bytes are read in place and nibbles are unpacked to bytes once for all tokens:
+// 1024 columns stay exact: 1024 * 128 * 255 < 2^31, and 1024 * 32767 * (15 + 16) < 2^31 for weights of 4 bits.
+// As with floats there are two ways with equal results: direct for up to 4 tokens, and panel, where bytes are read in place
+// and nibbles are unpacked to bytes once for all tokens:
 //   panel [columns/4][16 rows][4] bytes, 16 KiB for each block; x copy [panel][token][1024 + pad]
 #pragma once
 #include "kernels/cpu/common/linear_finish.h"
