@@ -110,6 +110,7 @@ struct Calibrator::Impl {
         smoother(f, c.steps),
         memory(plan_memory(f, c, uses_second(), aims_at_dense())),
         runner(f, c.samples, memory.on_disk, t) {
+    reuse_freed_buffers();  // many of a few MiB, for every sample
     for (const std::string& name : methods.unmatched(plan))
       fail(ErrorCode::kInvalid, "the step {} matches no module that the plan quantizes", name);
     if (aims_at_dense()) dense_runner = std::make_unique<LayerRunner>(f, c.samples, memory.on_disk, t);
