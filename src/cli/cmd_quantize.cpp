@@ -114,7 +114,7 @@ void write_results(State& s, const Plan& plan, const QuantizeReport& report, Qua
   }
   s.json.write(quantize_json(report, plan, context));
   if (!s.report.empty()) write_html_report(s.report, report, plan, context);
-  if (!s.json.only_json()) write_stdout(quantize_text(report, context));
+  if (!s.json.only_json()) write_stdout(quantize_text(report, plan, context));
 }
 
 void run(State& s, const CLI::App& command) {

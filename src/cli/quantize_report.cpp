@@ -61,6 +61,13 @@ double bits_of(const QuantizedModule& m, const Plan& plan) {
   return stored_bits(entry->scheme, m.rows, m.cols, entry->module.dtype).total() / weights;
 }
 
+std::string bits_text(const QuantizeReport& r) {
+  if (r.modules.empty())
+    return fmt::format("{:.3f} bits per weight of the whole model", r.model_bits_per_weight);
+  return fmt::format("{:.3f} bits per weight ({:.3f} of the whole model)", r.bits_per_weight,
+                     r.model_bits_per_weight);
+}
+
 Json measured(double v) {
   return v < 0 ? Json(nullptr) : Json(v);
 }
@@ -132,12 +139,13 @@ Json quantize_json(const QuantizeReport& r, const Plan& plan, const QuantizeCont
           {"output_bytes", r.output_bytes},
           {"resumed", r.resumed},
           {"calibration", context.data.empty() ? Json(nullptr) : Json(context.data)},
+          {"kv_cache", plan.kv_cache ? Json(describe(*plan.kv_cache)) : Json(nullptr)},
           {"modules", modules},
           {"skipped", skipped},
           {"eval", eval_json(context)}};
 }
 
-std::string quantize_text(const QuantizeReport& r, const QuantizeContext& context) {
+std::string quantize_text(const QuantizeReport& r, const Plan& plan, const QuantizeContext& context) {
   struct Group {
     int64_t modules = 0;
     double weights = 0, error = 0, measured = 0;
@@ -158,7 +166,8 @@ std::string quantize_text(const QuantizeReport& r, const QuantizeContext& contex
   for (const auto& [key, g] : groups)
     table.add({key[0], key[1], key[2], std::to_string(g.modules), fmt::format("{:.4g} M", g.weights / 1e6),
                g.measured == g.weights ? fmt::format("{:.5f}", g.error / g.weights) : "-"});
-  std::string text = table.text() + notes_text(rows);
+  std::string text = groups.empty() ? "" : table.text() + notes_text(rows);
+  if (plan.kv_cache) text += "key/value cache: scales for " + describe(*plan.kv_cache) + "\n";
   if (!r.skipped.empty()) {
     text += "not quantized:";
     for (size_t i = 0; i < r.skipped.size() && i < 8; ++i)
@@ -166,10 +175,9 @@ std::string quantize_text(const QuantizeReport& r, const QuantizeContext& contex
     text += r.skipped.size() > 8 ? fmt::format(" and {} more\n", r.skipped.size() - 8) : "\n";
   }
   if (!context.data.empty()) text += "calibrated with " + context.data + "\n";
-  text += fmt::format(
-      "{}: {} -> {}, {:.3f} bits per weight ({:.3f} of the whole model), {:.1f} s, peak memory {}\n",
-      context.output, format_bytes(r.input_bytes), format_bytes(r.output_bytes), r.bits_per_weight,
-      r.model_bits_per_weight, r.seconds, format_bytes(context.peak_memory));
+  text +=
+      fmt::format("{}: {} -> {}, {}, {:.1f} s, peak memory {}\n", context.output, format_bytes(r.input_bytes),
+                  format_bytes(r.output_bytes), bits_text(r), r.seconds, format_bytes(context.peak_memory));
   if (context.eval)
     text += fmt::format(
         "{}: perplexity {:.4f}, dense {:.4f}; KL divergence mean {:.6f}, p99 {:.4f}, top-1 {:.2f} %\n",
@@ -185,8 +193,8 @@ void write_html_report(const std::filesystem::path& file, const QuantizeReport& 
                 {"output", context.output},
                 {"asked for", context.request},
                 {"size", format_bytes(r.input_bytes) + " to " + format_bytes(r.output_bytes)},
-                {"bits per weight", fmt::format("{:.3f} of the quantized modules, {:.3f} of the whole model",
-                                                r.bits_per_weight, r.model_bits_per_weight)},
+                {"storage", bits_text(r)},
+                {"key/value cache", plan.kv_cache ? "scales for " + describe(*plan.kv_cache) : "as it is"},
                 {"time", fmt::format("{:.1f} s{}", r.seconds, r.resumed ? ", after a resume" : "")},
                 {"peak memory", format_bytes(context.peak_memory)},
                 {"calibration", context.data.empty() ? "none" : context.data},

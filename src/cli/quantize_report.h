@@ -22,7 +22,7 @@ struct QuantizeContext {
 };
 
 // One line for each scheme and algorithm; the modules themselves are in the JSON.
-std::string quantize_text(const QuantizeReport& report, const QuantizeContext& context);
+std::string quantize_text(const QuantizeReport& report, const Plan& plan, const QuantizeContext& context);
 Json quantize_json(const QuantizeReport& report, const Plan& plan, const QuantizeContext& context);
 // Writes the page.
 void write_html_report(const std::filesystem::path& file, const QuantizeReport& report, const Plan& plan,

@@ -4,13 +4,14 @@
 1. Each architecture: logits of a dense BF16 model, in FP32, against transformers.
 2. Each scheme: what `roundel quantize` wrote is loaded by transformers with compressed-tensors, and its logits are compared
    with those of `roundel logits` on the same folder.
-3. The same for calibrated schemes and recipes, on the tiny Llama of tests/data/golden.
+3. The same for calibrated schemes and recipes, on the tiny Llama of tests/data/golden, and some of them on each architecture.
 Prints a line for each comparison; the last line is 'N passed, N failed'. Needs the packages of requirements.txt.
 """
 import argparse
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -103,6 +104,13 @@ CALIBRATED = [
     ("best", ["--scheme", "W4A16:g32", "--algorithm", "best"], "none"),
     ("mixed groups", modifier(GPTQ, [(MLP, GROUPS % "true"), (ATTENTION, ROWS, INT8_ASYM)]), "int8"),
     ("mixed modifiers", modifier(GPTQ, [(MLP, GROUPS % "false")]) + modifier(QUANTIZE, [(ATTENTION, FP8, FP8)]), "fp8"),
+]
+EVERYWHERE = [  # on each architecture
+    ("static FP8 and cache", ["--scheme", "FP8", "--kv-cache", "fp8", "--no-default-ignore"], "fp8"),
+    ("SmoothQuant, GPTQ, static int8",
+     ["--scheme", "W8A8:act-static:act-asym", "--smooth", "0.6", "--algorithm", "gptq"], "int8"),
+    ("AWQ", ["--scheme", "W4A16:g32:asym", "--algorithm", "awq"], "none"),
+    ("best", ["--scheme", "W4A16:g32", "--algorithm", "best"], "none"),
 ]
 MAX_DIFFERENCE = 2e-3
 # Activations that are rounded again turn a last-bit difference into a whole step. How much that is on a model is measured:
@@ -214,15 +222,14 @@ def main():
     with tempfile.TemporaryDirectory(prefix="interop-") as tmp:
         run = Run(os.path.abspath(opt.roundel), pathlib.Path(tmp), opt.only)
 
-        def architecture(name, config, seed):
-            folder = run.work / name
-            make(config(), folder, seed)
+        def architecture(folder, name):
             want = dense_logits(folder, run.ids)
             for kernel in ("reference", None):
                 run.judge("%s, %s kernels" % (name, kernel or "fast"), want, run.logits(folder, kernel))
 
         for seed, (name, config) in enumerate(MODELS.items()):
-            run.attempt(name, lambda: architecture(name, config, seed))
+            make(config(), run.work / name, seed)
+            run.attempt(name, lambda: architecture(run.work / name, name))
 
         base = run.work / "base"
         make(t.LlamaConfig(**{**COMMON, "hidden_size": 256, "intermediate_size": 512}), base, 99)
@@ -239,15 +246,21 @@ def main():
         for name, flags, activations in MIXES:
             run.attempt(name, lambda: scheme(name, flags, activations))
 
-        def calibrated(name, what, activations):
+        def calibrated(name, what, activations, source=GOLDEN):
             flags = what
             if isinstance(what, str):
                 (run.work / "recipe.yaml").write_text("a_stage:\n  a_modifiers:\n" + what)
                 flags = ["--recipe", run.work / "recipe.yaml"]
-            scheme(name, [*flags, "--calib", TEXT, "--samples", 16, "--seq-len", 64], activations, GOLDEN)
+            scheme(name, [*flags, "--calib", TEXT, "--samples", 16, "--seq-len", 64], activations, source)
 
         for name, what, activations in CALIBRATED:
             run.attempt(name, lambda: calibrated(name, what, activations))
+        for model in MODELS:
+            for file in ("tokenizer.json", "tokenizer_config.json"):
+                shutil.copy(GOLDEN / file, run.work / model)
+            for name, what, activations in EVERYWHERE:
+                name = "%s, %s" % (model, name)
+                run.attempt(name, lambda: calibrated(name, what, activations, run.work / model))
         print("%d passed, %d failed" % (run.passed, run.failed))
         sys.exit(1 if run.failed or not run.passed else 0)
 
