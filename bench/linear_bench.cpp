@@ -66,7 +66,9 @@ double verify(const LinearKernel& kernel, const LinearProblem& p, ThreadPool& po
     reference.unpack_row(small, wanted_packed, n, row.data());
     for (int64_t m = 0; m < c.m; ++m) {
       const double error = std::fabs(static_cast<double>(y[m * small.n + n]) - wanted[m * small.n + n]);
-      const double share = error / error_budget(kernel, small, magnitude_of(c, m, n, row.data()));
+      const double budget = error_budget(kernel, small, magnitude_of(c, m, n, row.data())) +
+                            kernel.x_error * x_magnitude(c, m, row.data());
+      const double share = error / budget;
       worst = share <= worst ? worst : share;  // NaN stays
     }
   }
