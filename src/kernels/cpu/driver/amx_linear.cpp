@@ -114,8 +114,9 @@ struct AmxKernel {
     unpack_linear_row(LinearLayout(kForm, p), p, packed, row, out);
   }
   static constexpr LinearKernel named(const char* name) {
-    return {
-        name, supports, packed_bytes, pack, run, unpack_row, kAct == ActType::kFloat ? amx_to_bf16 : nullptr};
+    LinearKernel kernel{name, supports, packed_bytes, pack, run, unpack_row};
+    if (kAct == ActType::kFloat) kernel.round_x = amx_to_bf16;
+    return kernel;
   }
 };
 
