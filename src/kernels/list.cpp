@@ -32,6 +32,7 @@ extern const LinearKernel kReferenceLinear;
 extern const VectorOps kAvx512Ops;
 extern const VectorOps kAvx2Ops;
 extern const VectorOps kReferenceOps;
+extern const AttentionKernel kAmxAttention;
 extern const AttentionKernel kAvx512Attention;
 extern const AttentionKernel kAvx2Attention;
 extern const AttentionKernel kReferenceAttention;
@@ -48,7 +49,8 @@ constexpr const LinearKernel* kLinear[] = {
     &kAvx512BF16, &kAvx512F16,  &kAvx512F32,       &kAvx2W8A8,    &kAvx2W4A8,    &kAvx2W4A16,
     &kAvx2W8A16,  &kAvx2F8A16,  &kAvx2BF16,        &kAvx2F16,     &kAvx2F32,     &kReferenceLinear};
 constexpr const VectorOps* kVectorOps[] = {&kAvx512Ops, &kAvx2Ops, &kReferenceOps};
-constexpr const AttentionKernel* kAttention[] = {&kAvx512Attention, &kAvx2Attention, &kReferenceAttention};
+constexpr const AttentionKernel* kAttention[] = {&kAmxAttention, &kAvx512Attention, &kAvx2Attention,
+                                                 &kReferenceAttention};
 constexpr const EncodeOps* kEncode[] = {&kAvx512Encode, &kAvx2Encode, &kReferenceEncode};
 
 template <class Kernel>

@@ -226,43 +226,66 @@ struct AmxLinear {
     float* totals;  // of the two blocks
   };
 
+  // What a fold needs of one of the two blocks; in locals, which no store can change.
+  struct Block {
+    F scale, row_sum, bias;
+    I correction;
+    float* y;
+    Amx::Mask lanes;  // rows that exist
+  };
+  Block block_of(int b, const Fold& f) const {
+    Block k{};
+    const int64_t row = p.block[b] * kBlockRows, left = b == 1 && !p.second ? 0 : t.n - row;
+    k.lanes = left >= kBlockRows ? static_cast<Amx::Mask>(0xffff) : Amx::first(left);
+    k.scale = Amx::load(&p.scales[f.segment][b * kBlockRows]);
+    if constexpr (W::kInt && kZero) k.correction = Amx::iload(&p.corrections[f.segment][b * kBlockRows]);
+    if constexpr (W::kInt) k.row_sum = Amx::load(reinterpret_cast<const float*>(base(b) + t.sums));
+    if (t.args->bias) k.bias = _mm512_maskz_loadu_ps(k.lanes, t.args->bias + row);
+    k.y = t.args->y + row;
+    return k;
+  }
+
   template <bool kFirst, bool kLast>
   void fold_as(const Fold& f) const {
-    F scale[2];
-    I correction[2];
-    for (int b = 0; b < 2; ++b) {
-      scale[b] = Amx::load(&p.scales[f.segment][b * kBlockRows]);
-      if (W::kInt && kZero) correction[b] = Amx::iload(&p.corrections[f.segment][b * kBlockRows]);
-    }
+    const Block blocks[2] = {block_of(0, f), block_of(1, f)};
+    const LinearArgs args = *t.args;
+    const int64_t rows = tile_rows, segments = t.segments;
+    const bool has_scale = t.has_scale, has_bias = args.bias != nullptr;
     for (int i = 0; i < f.mt; ++i) {
       float* total = f.totals + (f.tile + i) * kTokens * kPair;
-      const int64_t first = t.token0 + first_token(f.tile + i);
-      for (int64_t r = 0; r < tile_rows; ++r, total += kPair) {
+      const int32_t* from = sums[f.buffer][i * kTokens];
+      int64_t token = t.token0 + first_token(f.tile + i);
+      const int32_t* token_sum = t.token_sums + token * segments + p.segment0 + f.segment;
+      for (int64_t r = 0; r < rows; ++r, ++token, total += kPair, from += kPair) {
         I x_sum{};
+        F x_scale{}, x_zero{};
         if constexpr (W::kInt) {
-          const int32_t sum = t.token_sums[(first + r) * t.segments + p.segment0 + f.segment];
-          x_sum = Amx::iset1(kZero ? sum : sum * W::kOffset);
+          x_sum = Amx::iset1(kZero ? *token_sum : *token_sum * W::kOffset);
+          token_sum += segments;
+          if (kLast) {
+            x_scale = Amx::set1(args.x_scale[token]);
+            x_zero = Amx::set1(args.x_zero ? static_cast<float>(args.x_zero[token]) : 0.0f);
+          }
         }
-        const auto value = [&](int b) __attribute__((always_inline)) {
-          const int32_t* from = &sums[f.buffer][i * kTokens + r][b * kBlockRows];
-          const F before = kFirst ? Amx::zero() : Amx::load(total + b * kBlockRows);
-          if constexpr (W::kInt) {
-            const I exact = Amx::isub(Amx::iload(from), kZero ? Amx::imul(correction[b], x_sum) : x_sum);
-            return Amx::fma(Amx::to_float(exact), scale[b], before);
-          } else {
-            return Finish::fold(t.has_scale, Amx::load(reinterpret_cast<const float*>(from)), scale[b],
-                                before);
-          }
-        };
+#pragma GCC unroll 2
         for (int b = 0; b < 2; ++b) {
-          const F v = value(b);
-          Amx::store(total + b * kBlockRows, v);
-          if (!kLast || (b == 1 && !p.second)) continue;
+          const Block& k = blocks[b];
+          const F before = kFirst ? Amx::zero() : Amx::load(total + b * kBlockRows);
+          const I sum = Amx::iload(from + b * kBlockRows);
+          F v;
           if constexpr (W::kInt) {
-            Finish::int_row(t, p.block[b], first + r, total + b * kBlockRows);
+            const I exact = Amx::isub(sum, kZero ? Amx::imul(k.correction, x_sum) : x_sum);
+            v = Amx::fma(Amx::to_float(exact), k.scale, before);
+            if (kLast) v = Amx::mul(Amx::fnma(x_zero, k.row_sum, v), x_scale);
           } else {
-            Finish::float_row(t, p.block[b], first + r, total + b * kBlockRows);
+            v = Finish::fold(has_scale, _mm512_castsi512_ps(sum), k.scale, before);
           }
+          if (!kLast) {
+            Amx::store(total + b * kBlockRows, v);
+            continue;
+          }
+          if (has_bias) v = Amx::add(v, k.bias);
+          _mm512_mask_storeu_ps(k.y + token * args.ldy, k.lanes, v);
         }
       }
     }
@@ -324,8 +347,12 @@ struct AmxLinear {
     }
   }
 
-  int64_t steps_of(int s) const { return (p.length[s] + step_columns - 1) / step_columns; }
-  bool last() const { return p.begin + p.columns == t.k; }
+  int64_t steps_of(int s) const {
+    return (p.length[s] + step_columns - 1) / step_columns;
+  }
+  bool last() const {
+    return p.begin + p.columns == t.k;
+  }
 
   void narrow() {
     for (int64_t strip = 0; strip < strips; ++strip) {

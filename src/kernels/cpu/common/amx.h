@@ -34,6 +34,11 @@ void amxbf16_w8a16_part(const AmxPart&);
 void amxbf16_f8a16_part(const AmxPart&);
 void amxbf16_bf16_part(const AmxPart&);
 
+// Rows (tokens x query heads of a key/value head) that share the tiles made of 64 keys and values.
+constexpr int64_t kAmxAttentionRows = 128;
+// scratch, on 64 bytes, rows and D rounded up to 16 and 32: 2 rows D + 4 * 64 D bytes, rows (D + 16 + 1) floats.
+void amxbf16_attention_tile(const AttentionTile&);
+
 int32_t amx_sum(const int8_t* x, int64_t n);
 void amx_to_bf16(const float* x, int64_t n, uint16_t* y);
 
