@@ -16,15 +16,18 @@ class ThreadPool;
 struct BenchOptions {
   std::string filter;
   int threads = 0;  // 0: all cores
-  int64_t n = 4096, k = 4096, prefill = 512;
+  int64_t n = 4096, k = 4096;
+  std::vector<int64_t> tokens = {1, 512};
+  std::string weight;    // only kinds of weight whose name begins with this
   double seconds = 0.6;  // for each measurement
 };
 
 // What the machine can do with all threads of the pool.
 struct Roofs {
-  double read_gbs = 0;    // reading memory that no cache holds
-  double fma_gflops = 0;  // float multiply-adds from registers, of the widest vectors
-  double int8_gops = 0;   // int8 multiply-adds by VNNI; 0 without VNNI
+  double read_gbs = 0;                            // reading memory that no cache holds
+  double fma_gflops = 0;                          // float multiply-adds from registers, of the widest vectors
+  double int8_gops = 0;                           // int8 multiply-adds by VNNI; 0 without VNNI
+  double amx_int8_gops = 0, amx_bf16_gflops = 0;  // of tiles in registers; 0 without AMX
 };
 Roofs measure_roofs(ThreadPool& pool);
 

@@ -12,8 +12,11 @@
 namespace {
 
 constexpr char kUsage[] =
-    "usage: kernel_bench [KERNEL] [--threads N] [--n N] [--k N] [--prefill N] [--seconds S] [--cpu-time]\n"
+    "usage: kernel_bench [KERNEL] [--threads N] [--n N] [--k N] [--tokens M,M,...] [--weight KIND] "
+    "[--seconds S]\n"
+    "                    [--cpu-time]\n"
     "Checks each kernel whose name contains KERNEL against the reference, then times it.\n"
+    "--weight: only weights such as W8A8 or \"W4A16 g128\". --tokens: of the activations, 1,512 by default.\n"
     "--cpu-time counts the CPU time of one thread: on a machine that does other work too.\n";
 
 bool parse(int argc, char** argv, roundel::BenchOptions& o) {
@@ -36,15 +39,21 @@ bool parse(int argc, char** argv, roundel::BenchOptions& o) {
       o.n = std::atoll(value);
     } else if (!std::strcmp(name, "--k")) {
       o.k = std::atoll(value);
-    } else if (!std::strcmp(name, "--prefill")) {
-      o.prefill = std::atoll(value);
+    } else if (!std::strcmp(name, "--tokens")) {
+      o.tokens.clear();
+      for (const char* at = value; at && *at; at = std::strchr(at, ','), at += at ? 1 : 0)
+        o.tokens.push_back(std::atoll(at));
+    } else if (!std::strcmp(name, "--weight")) {
+      o.weight = value;
     } else if (!std::strcmp(name, "--seconds")) {
       o.seconds = std::atof(value);
     } else {
       return false;
     }
   }
-  return o.n > 0 && o.k > 0 && o.prefill > 0 && o.threads >= 0;
+  for (const int64_t m : o.tokens)
+    if (m <= 0) return false;
+  return o.n > 0 && o.k > 0 && !o.tokens.empty() && o.threads >= 0;
 }
 
 }  // namespace
@@ -58,8 +67,11 @@ int main(int argc, char** argv) {
   try {
     roundel::ThreadPool pool(options.threads);
     const roundel::Roofs roofs = roundel::measure_roofs(pool);
-    fmt::print("{} threads, {}: reads {:.1f} GB/s, {:.0f} GFLOP/s float, {:.0f} GOP/s int8\n", pool.size(),
+    fmt::print("{} threads, {}: reads {:.1f} GB/s, {:.0f} GFLOP/s float, {:.0f} GOP/s int8", pool.size(),
                roundel::describe(roundel::cpu_features()), roofs.read_gbs, roofs.fma_gflops, roofs.int8_gops);
+    if (roofs.amx_int8_gops > 0)
+      fmt::print("; AMX {:.0f} GOP/s int8, {:.0f} GFLOP/s BF16", roofs.amx_int8_gops, roofs.amx_bf16_gflops);
+    fmt::print("\n");
     bool good = roundel::bench_linear(options, roofs, pool);
     good = roundel::bench_ops(options, roofs, pool) && good;
     good = roundel::bench_attention(options, roofs, pool) && good;

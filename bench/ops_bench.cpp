@@ -84,10 +84,11 @@ bool bench_attention(const BenchOptions& o, const Roofs& roofs, ThreadPool& pool
   AttentionArgs args;
   args.heads = 32, args.kv_heads = 8, args.head_dim = 128;
   args.scale = 1 / std::sqrt(128.0f);
+  const int64_t prefill = *std::max_element(o.tokens.begin(), o.tokens.end());
   const int64_t positions = 2048, width = args.heads * args.head_dim;
   args.ldq = args.ldo = width;
   args.kv_stride = positions * args.head_dim;
-  const auto q = randoms(o.prefill * width, 3), k = randoms(args.kv_heads * args.kv_stride, 4),
+  const auto q = randoms(prefill * width, 3), k = randoms(args.kv_heads * args.kv_stride, 4),
              v = randoms(args.kv_heads * args.kv_stride, 5);
   args.q = q.data(), args.k = k.data(), args.v = v.data();
   fmt::print(
@@ -97,7 +98,7 @@ bool bench_attention(const BenchOptions& o, const Roofs& roofs, ThreadPool& pool
   for (const AttentionKernel* kernel : attention_kernels()) {
     if (kernel == attention_kernels().back() || !kernel->supports(cpu_features()).ok) continue;
     if (std::string(kernel->name).find(o.filter) == std::string::npos) continue;
-    for (const int64_t tokens : {int64_t{1}, std::min(o.prefill, positions)}) {
+    for (const int64_t tokens : {int64_t{1}, std::min(prefill, positions)}) {
       args.tokens = tokens;
       args.start = tokens == 1 ? positions - 1 : 0;
       std::vector<float> y(static_cast<size_t>(tokens * width)), wanted(y.size());

@@ -1,6 +1,8 @@
 #include "base/cpu_features.h"
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -15,6 +17,13 @@ uint64_t xcr0() {
   uint32_t lo = 0, hi = 0;
   __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
   return (static_cast<uint64_t>(hi) << 32) | lo;
+}
+
+// Linux hands out the 8 KiB of tile registers on request only: arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA).
+bool ask_for_tiles(uint64_t state) {
+  constexpr uint64_t kTileState = 3u << 17;
+  constexpr long kRequest = 0x1023, kTileData = 18;
+  return (state & kTileState) == kTileState && syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
 }
 
 CpuFeatures detect() {
@@ -33,21 +42,34 @@ CpuFeatures detect() {
   const bool zmm = (state & 0xe0) == 0xe0;
   f.avx512 = f.avx2 && zmm && (b & (1u << 16)) && (b & (1u << 17)) && (b & (1u << 30)) && (b & (1u << 31));
   f.avx512_vnni = f.avx512 && (c & (1u << 11));
+  const bool tiles = f.avx512_vnni && (d & (1u << 24));
+  f.amx_int8 = tiles && (d & (1u << 25));
+  f.amx_bf16 = tiles && (d & (1u << 22)) && (a1 & (1u << 5));
   return f;
+}
+
+void allow_tiles(CpuFeatures& f) {
+  if ((!f.amx_int8 && !f.amx_bf16) || ask_for_tiles(xcr0())) return;
+  f.amx_int8 = f.amx_bf16 = false;
+  f.amx_denied = true;
 }
 
 CpuFeatures detect_and_lower() {
   CpuFeatures f = detect();
   const char* wanted = std::getenv("ROUNDEL_ISA");
-  if (!wanted || !*wanted) return f;
-  const std::string_view isa = wanted;
+  const std::string_view isa = wanted && *wanted ? wanted : "amx";
+  if (isa == "amx") {
+    allow_tiles(f);
+    return f;
+  }
+  f.amx_int8 = f.amx_bf16 = false;
   if (isa == "avx512") return f;
   if (isa == "avx2") {
     f.avx512 = f.avx512_vnni = f.avx_vnni = false;
     return f;
   }
   if (isa == "baseline") return CpuFeatures{};
-  fail(ErrorCode::kUsage, "ROUNDEL_ISA is \"{}\", expected avx512, avx2 or baseline", isa);
+  fail(ErrorCode::kUsage, "ROUNDEL_ISA is \"{}\", expected amx, avx512, avx2 or baseline", isa);
 }
 
 }  // namespace
@@ -63,6 +85,8 @@ std::string describe(const CpuFeatures& f) {
   if (f.avx_vnni) text += " avx_vnni";
   if (f.avx512) text += " avx512";
   if (f.avx512_vnni) text += " avx512_vnni";
+  if (f.amx_int8) text += " amx_int8";
+  if (f.amx_bf16) text += " amx_bf16";
   return text.empty() ? "baseline" : text.substr(1);
 }
 

@@ -5,6 +5,12 @@
 
 namespace roundel {
 
+extern const LinearKernel kAmxW8A8;
+extern const LinearKernel kAmxW4A8;
+extern const LinearKernel kAmxW4A16;
+extern const LinearKernel kAmxW8A16;
+extern const LinearKernel kAmxF8A16;
+extern const LinearKernel kAmxBF16;
 extern const LinearKernel kAvx512W8A8;
 extern const LinearKernel kAvx512W4A8;
 extern const LinearKernel kAvx512VnniW4A16;
@@ -26,6 +32,7 @@ extern const LinearKernel kReferenceLinear;
 extern const VectorOps kAvx512Ops;
 extern const VectorOps kAvx2Ops;
 extern const VectorOps kReferenceOps;
+extern const AttentionKernel kAmxAttention;
 extern const AttentionKernel kAvx512Attention;
 extern const AttentionKernel kAvx2Attention;
 extern const AttentionKernel kReferenceAttention;
@@ -37,11 +44,13 @@ extern const EncodeOps kReferenceEncode;
 namespace {
 
 constexpr const LinearKernel* kLinear[] = {
+    &kAmxW8A8,    &kAmxW4A8,    &kAmxW4A16,        &kAmxW8A16,    &kAmxF8A16,    &kAmxBF16,
     &kAvx512W8A8, &kAvx512W4A8, &kAvx512VnniW4A16, &kAvx512W4A16, &kAvx512W8A16, &kAvx512F8A16,
     &kAvx512BF16, &kAvx512F16,  &kAvx512F32,       &kAvx2W8A8,    &kAvx2W4A8,    &kAvx2W4A16,
     &kAvx2W8A16,  &kAvx2F8A16,  &kAvx2BF16,        &kAvx2F16,     &kAvx2F32,     &kReferenceLinear};
 constexpr const VectorOps* kVectorOps[] = {&kAvx512Ops, &kAvx2Ops, &kReferenceOps};
-constexpr const AttentionKernel* kAttention[] = {&kAvx512Attention, &kAvx2Attention, &kReferenceAttention};
+constexpr const AttentionKernel* kAttention[] = {&kAmxAttention, &kAvx512Attention, &kAvx2Attention,
+                                                 &kReferenceAttention};
 constexpr const EncodeOps* kEncode[] = {&kAvx512Encode, &kAvx2Encode, &kReferenceEncode};
 
 template <class Kernel>

@@ -137,7 +137,7 @@ void Linear::set_group_index(const std::vector<int32_t>& group_of_column) {
 }
 
 void Linear::forward(LinearInput& input, float* y, int64_t ldy, ThreadPool& pool) const {
-  LinearArgs args = input.form(form_, pool);
+  LinearArgs args = input.form(form_, pool, kernel_->round_x);
   args.bias = bias_.empty() ? nullptr : bias_.data();
   args.y = y;
   args.ldy = ldy;

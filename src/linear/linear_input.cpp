@@ -52,48 +52,65 @@ bool is_int8(ActForm::Kind kind) {
          kind == ActForm::Kind::kInt8Static;
 }
 
+// Elements from one row to the next: whole cache lines, an odd number of them, so that rows of 2^n bytes do not all lie in
+// the same few sets of a cache.
+int64_t odd_stride(int64_t k, int64_t element_bytes) {
+  const int64_t lines = round_up(k * element_bytes, 64) / 64;
+  return (lines | 1) * 64 / element_bytes;
+}
+
+// One token's floats as the form wants them, columns in its order; `permuted` has room for k.
+const float* ordered(const ActForm& form, const float* x, int64_t k, float* permuted) {
+  if (form.order.empty()) return x;
+  for (int64_t c = 0; c < k; ++c) permuted[c] = x[form.order[static_cast<size_t>(c)]];
+  return permuted;
+}
+
 }  // namespace
 
-const LinearArgs& LinearInput::form(const ActForm& form, ThreadPool& pool) {
-  if (form.kind == ActForm::Kind::kFloat && form.order.empty()) return plain_;
-  for (const Made& made : made_)
-    if (made.form == form) return made.args;
-
-  const int64_t m = plain_.m, ld = plain_.ldx;
-  Made made{form, plain_, {}, {}, {}};
+const LinearArgs& LinearInput::form(const ActForm& form, ThreadPool& pool, RoundX round_x) {
   const bool int8 = is_int8(form.kind);
-  made.values = Buffer(static_cast<size_t>(m * ld) * (int8 ? 1 : 4));
+  if (int8) round_x = nullptr;
+  if (form.kind == ActForm::Kind::kFloat && form.order.empty() && !round_x) return plain_;
+  for (const Made& made : made_)
+    if (made.form == form && made.round_x == round_x) return made.args;
+
+  Made made{form, round_x, plain_, {}, {}, {}};
+  const int64_t m = plain_.m, element = int8 ? 1 : round_x ? 2 : 4;
+  const int64_t ld = made.args.ldx = element == 4 ? plain_.ldx : odd_stride(k_, element);
+  made.values = Buffer(static_cast<size_t>(m * ld * element));
+  made.args.x = nullptr;
   if (int8) {
     made.scales = Buffer(static_cast<size_t>(m) * 4);
     made.zeros = Buffer(static_cast<size_t>(m) * 4, true);
-    made.args.x = nullptr;
     made.args.x_codes = made.values.as<int8_t>();
     made.args.x_scale = made.scales.as<float>();
     made.args.x_zero = form.kind == ActForm::Kind::kInt8 ? nullptr : made.zeros.as<int32_t>();
+  } else if (round_x) {
+    made.args.x_bf16 = made.values.as<uint16_t>();
   } else {
     made.args.x = made.values.as<float>();
   }
   pool.parallel_for(m, 1, [&](int64_t begin, int64_t end) {
-    std::vector<float> permuted(form.order.empty() ? 0 : static_cast<size_t>(ld), 0.0f);
+    const size_t k = static_cast<size_t>(k_);
+    std::vector<float> permuted(form.order.empty() ? 0 : k), rounded(round_x ? k : 0);
     for (int64_t t = begin; t < end; ++t) {
-      const float* x = plain_.x + t * ld;
-      if (!form.order.empty()) {
-        for (int64_t c = 0; c < k_; ++c) permuted[c] = x[form.order[c]];
-        x = permuted.data();
-      }
+      const float* x = ordered(form, plain_.x + t * plain_.ldx, k_, permuted.data());
+      uint8_t* to = made.values.data() + t * ld * element;
+      std::memset(to + k_ * element, 0, static_cast<size_t>((ld - k_) * element));
       if (int8) {
-        int8_t* codes = made.values.as<int8_t>() + t * ld;
-        quantize_token(form, x, k_, codes, made.scales.as<float>() + t, made.zeros.as<int32_t>() + t);
-        std::memset(codes + k_, 0, static_cast<size_t>(ld - k_));
+        quantize_token(form, x, k_, made.values.as<int8_t>() + t * ld, made.scales.as<float>() + t,
+                       made.zeros.as<int32_t>() + t);
         continue;
       }
-      float* y = made.values.as<float>() + t * ld;
-      if (form.kind == ActForm::Kind::kFloat) {
-        std::memcpy(y, x, static_cast<size_t>(k_) * 4);
-      } else {
+      float* y = round_x ? rounded.data() : made.values.as<float>() + t * ld;
+      if (form.kind != ActForm::Kind::kFloat) {
         fake_quantize(form, x, k_, y);
+        x = y;
+      } else if (!round_x) {
+        std::memcpy(y, x, k * 4);
       }
-      std::memset(y + k_, 0, static_cast<size_t>(ld - k_) * 4);
+      if (round_x) round_x(x, k_, made.values.as<uint16_t>() + t * ld);
     }
   });
   made_.push_back(std::move(made));

@@ -28,15 +28,18 @@ struct ActForm {
 
 class LinearInput {
  public:
+  using RoundX = decltype(LinearKernel::round_x);
   // x: (M,K), rows ldx apart; ldx is a multiple of kColumnUnit, columns from K on are zero. x must outlive the input.
   LinearInput(const float* x, int64_t m, int64_t k, int64_t ldx);
-  // m, ldx, x / x_codes / x_scale / x_zero filled in; valid as long as this object.
-  const LinearArgs& form(const ActForm& form, ThreadPool& pool);
+  // m, ldx, x / x_codes / x_scale / x_zero filled in; valid as long as this object. With `round_x`, of the kernel that
+  // takes it, x_bf16 in place of x.
+  const LinearArgs& form(const ActForm& form, ThreadPool& pool, RoundX round_x = nullptr);
   int64_t m() const { return plain_.m; }
 
  private:
   struct Made {
     ActForm form;
+    RoundX round_x;
     LinearArgs args;
     Buffer values, scales, zeros;
   };

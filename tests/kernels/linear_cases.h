@@ -23,6 +23,7 @@ struct LinearCase {
   std::vector<int8_t> zero_points;
   int64_t m = 0, ldx = 0;
   std::vector<float> x;
+  std::vector<uint16_t> x_bf16;  // x rounded, for kernels that want it so
   std::vector<int8_t> x_codes;
   std::vector<float> x_scale;
   std::vector<int32_t> x_zero;
@@ -33,6 +34,7 @@ struct LinearCase {
     a.m = m, a.ldx = ldx, a.y = y, a.ldy = ldy;
     if (problem.act == ActType::kFloat) {
       a.x = x.data();
+      a.x_bf16 = x_bf16.data();
     } else {
       a.x_codes = x_codes.data();
       a.x_scale = x_scale.data();
@@ -40,6 +42,10 @@ struct LinearCase {
     }
     if (!bias.empty()) a.bias = bias.data();
     return a;
+  }
+  void round_x() {
+    x_bf16.clear();
+    for (const float v : x) x_bf16.push_back(float_to_bf16(v));
   }
   // Packs in runs of `run` rows, as weights stream in.
   std::vector<uint8_t> pack(const LinearKernel& kernel, int64_t run = kRowUnit) const {
@@ -120,6 +126,7 @@ inline LinearCase make_case(const LinearProblem& problem, int64_t m, bool x_zero
     c.x.assign(static_cast<size_t>(m * c.ldx), 0.0f);
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < k; ++j) c.x[i * c.ldx + j] = signed_unit();
+    c.round_x();
   } else {
     c.x_codes.assign(static_cast<size_t>(m * c.ldx), 77);  // any value beyond K
     for (int64_t i = 0; i < m; ++i) {
@@ -138,17 +145,19 @@ inline LinearCase make_case(const LinearProblem& problem, int64_t m, bool x_zero
 //  - The reference rounds each weight (q - zp) * scale to the scale's type: a relative error of half a unit in the last
 //    place, 2^-8 (BF16) or 2^-11 (F16); F32: 2^-24. Fast kernels do not round, so this is their distance. With int8
 //    activations, or without scales, nothing is rounded.
-//  - Sums in float: at most 256 additions within a segment, then one for each segment, each wrong by 2^-24 of a partial
+//  - A kernel that rounds activations to BF16 is wrong by half a unit in the last place of each: 2^-8.
+//  - Sums in float: at most 512 additions within a segment, then one for each segment, each wrong by 2^-24 of a partial
 //    sum that magnitude bounds; scaling, bias and the final rounding take four more.
-inline double error_budget(const LinearProblem& p, double magnitude) {
+inline double error_budget(const LinearKernel& kernel, const LinearProblem& p, double magnitude) {
   const double unit = std::ldexp(1.0, -24);
   const double rounds = !p.has_scale || p.act == ActType::kInt8 ? 0
                         : p.scale_type == ScaleType::kBF16      ? std::ldexp(1.0, -8)
                         : p.scale_type == ScaleType::kF16       ? std::ldexp(1.0, -11)
                                                                 : unit;
+  const double rounds_x = kernel.round_x ? std::ldexp(1.0, -8) : 0;
   const double segments = static_cast<double>(p.groups()) + static_cast<double>(p.k) / 256 + 1;
-  const double within = p.act == ActType::kInt8 ? 0 : 256;  // integers are summed exactly
-  return magnitude * (rounds + (within + segments + 4) * unit);
+  const double within = p.act == ActType::kInt8 ? 0 : 512;  // integers are summed exactly
+  return magnitude * (rounds + rounds_x * (1 + rounds) + (within + segments + 4) * unit);
 }
 
 // max |x| * sum |w| for one output with float activations: what an error of x by a share of max |x| is multiplied by.

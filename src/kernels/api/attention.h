@@ -32,6 +32,7 @@ struct AttentionKernel {
   const char* name;  // "avx512_f32_attention"
   Support (*supports)(const CpuFeatures&);
   void (*run)(const AttentionArgs&, ThreadPool&);
+  bool rounds_to_bf16 = false;  // queries, keys, values and weights, once each
 };
 
 }  // namespace roundel

@@ -50,12 +50,13 @@ constexpr int64_t kColumnUnit = 64;
 struct LinearArgs {
   int64_t m = 0;
   int64_t ldx = 0;
-  const float* x = nullptr;         // (M,K), kFloat
-  const int8_t* x_codes = nullptr;  // (M,K), kInt8: value = (code - x_zero) * x_scale
-  const float* x_scale = nullptr;   // (M)
-  const int32_t* x_zero = nullptr;  // (M) or null when all are 0
-  const float* bias = nullptr;      // (N) or null
-  float* y = nullptr;               // (M,N), rows ldy apart
+  const float* x = nullptr;          // (M,K), kFloat
+  const uint16_t* x_bf16 = nullptr;  // (M,K), kFloat, for kernels with round_x: ldx is a multiple of 32 then
+  const int8_t* x_codes = nullptr;   // (M,K), kInt8: value = (code - x_zero) * x_scale
+  const float* x_scale = nullptr;    // (M)
+  const int32_t* x_zero = nullptr;   // (M) or null when all are 0
+  const float* bias = nullptr;       // (N) or null
+  float* y = nullptr;                // (M,N), rows ldy apart
   int64_t ldy = 0;
 };
 
@@ -70,6 +71,8 @@ struct LinearKernel {
   // How far an activation (kFloat), as this kernel multiplies it, is from the float at most, as a share of the token's
   // largest. 0: it is the float.
   double x_error = 0;
+  // Not null: float activations are wanted as x_bf16 instead of x, rounded by this (n numbers).
+  void (*round_x)(const float* x, int64_t n, uint16_t* y) = nullptr;
 };
 
 }  // namespace roundel

@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/cpu_features.h"
 #include "base/thread_pool.h"
-#include "kernels/cpu/common/tile.h"
+#include "kernels/cpu/common/amx.h"
 #include "kernels/cpu/driver/scratch.h"
 
 namespace roundel {
@@ -16,13 +17,21 @@ constexpr int64_t kRows = 48;
 
 thread_local Scratch scratch;
 
+int64_t scratch_floats(const AttentionArgs& a, int64_t rows) {
+  return a.head_dim * kKeyTile + rows * (round_up(a.head_dim, 16) + a.head_dim + kKeyTile + 2);
+}
+int64_t amx_scratch_floats(const AttentionArgs& a, int64_t rows) {
+  const int64_t d = round_up(a.head_dim, 32), padded = round_up(rows, 16);
+  return padded * d / 2 + 64 * d + padded * (d + 17);
+}
+
+template <int64_t kMostRows, int64_t (*kFloats)(const AttentionArgs&, int64_t)>
 void drive(void (*tile_fn)(const AttentionTile&), const AttentionArgs& a, ThreadPool& pool) {
   if (a.tokens <= 0) return;
   const int64_t per_kv = a.heads / a.kv_heads;
-  const int64_t tokens = std::clamp<int64_t>(kRows / per_kv, 1, a.tokens);
+  const int64_t tokens = std::clamp<int64_t>(kMostRows / per_kv, 1, a.tokens);
   const int64_t parts = ceil_div(a.tokens, tokens);
-  const int64_t floats =
-      a.head_dim * kKeyTile + tokens * per_kv * (round_up(a.head_dim, 16) + a.head_dim + kKeyTile + 2);
+  const int64_t floats = kFloats(a, tokens * per_kv);
   pool.parallel_for(parts * a.kv_heads, 1, [&](int64_t begin, int64_t end) {
     AttentionTile tile;
     tile.args = &a;
@@ -39,11 +48,20 @@ void drive(void (*tile_fn)(const AttentionTile&), const AttentionArgs& a, Thread
 
 template <void (*kTile)(const AttentionTile&)>
 void run(const AttentionArgs& a, ThreadPool& pool) {
-  drive(kTile, a, pool);
+  drive<kRows, scratch_floats>(kTile, a, pool);
+}
+void run_amx(const AttentionArgs& a, ThreadPool& pool) {
+  drive<kAmxAttentionRows, amx_scratch_floats>(amxbf16_attention_tile, a, pool);
+}
+Support amx_attention_supports(const CpuFeatures& cpu) {
+  if (cpu.amx_bf16) return {};
+  return {false, cpu.amx_denied ? "the operating system does not allow AMX"
+                                : "the CPU has no AMX for BF16, or ROUNDEL_ISA switches it off"};
 }
 
 }  // namespace
 
+extern const AttentionKernel kAmxAttention = {"amxbf16_attention", amx_attention_supports, run_amx, true};
 extern const AttentionKernel kAvx512Attention = {"avx512_f32_attention", avx512_supports,
                                                  run<avx512_attention_tile>};
 extern const AttentionKernel kAvx2Attention = {"avx2_f32_attention", avx2_supports, run<avx2_attention_tile>};

@@ -6,8 +6,7 @@
 #include "base/cpu_features.h"
 #include "base/thread_pool.h"
 #include "kernels/api/linear.h"
-#include "kernels/cpu/common/tile.h"
-#include "kernels/cpu/driver/linear_layout.h"
+#include "kernels/cpu/driver/linear_drive.h"
 #include "kernels/cpu/driver/scratch.h"
 
 namespace roundel {
@@ -28,15 +27,23 @@ void attach_scratch(LinearTile& tile, int64_t x_bytes) {
   tile.x_segments = memory + tile.x_bytes + kTotals;
 }
 
-void drive(LinearTileFn fn, const LinearLayout& at, const LinearProblem& p, const uint8_t* packed,
-           const LinearArgs& args, ThreadPool& pool) {
-  if (args.m <= 0 || p.n <= 0) return;
+}  // namespace
+
+LinearTile tile_of(const LinearLayout& at, const LinearProblem& p, const uint8_t* packed,
+                   const LinearArgs& args) {
   LinearTile tile;
   tile.packed = packed;
   tile.stride = at.stride, tile.scales = at.scales, tile.zeros = at.zeros, tile.sums = at.sums;
   tile.has_scale = at.has_scale, tile.has_zero = p.has_zero_point, tile.scale_type = at.scale_type;
   tile.n = p.n, tile.k = p.k, tile.group = at.group, tile.groups = at.groups;
   tile.args = &args;
+  return tile;
+}
+
+void drive_tiles(LinearTileFn fn, const LinearLayout& at, const LinearProblem& p, const uint8_t* packed,
+                 const LinearArgs& args, ThreadPool& pool) {
+  if (args.m <= 0 || p.n <= 0) return;
+  const LinearTile tile = tile_of(at, p, packed, args);
 
   // Tokens in equal parts of at most kTileTokens, rows in parts that give each thread a few tiles.
   const bool direct = args.m <= kDirectTokens;
@@ -64,6 +71,8 @@ void drive(LinearTileFn fn, const LinearLayout& at, const LinearProblem& p, cons
   });
 }
 
+namespace {
+
 bool unit_groups(const LinearProblem& p) {
   return !p.has_scale || p.groups() == 1 || p.group % kStep == 0;
 }
@@ -77,6 +86,8 @@ Support int_weight(const LinearProblem& p, bool narrow) {
   if (!unit_groups(p)) return no("the group size is not a multiple of 8");
   return {};
 }
+
+}  // namespace
 
 Support form_supports(WeightForm form, const LinearProblem& p) {
   const bool int8 = p.act == ActType::kInt8;
@@ -102,6 +113,8 @@ Support form_supports(WeightForm form, const LinearProblem& p) {
   return {};
 }
 
+namespace {
+
 Support avx512vnni_supports(const CpuFeatures& cpu) {
   return cpu.avx512_vnni ? Support{} : no("the CPU has no AVX-512 VNNI");
 }
@@ -121,7 +134,7 @@ struct CpuLinear {
     pack_linear(LinearLayout(kForm, p), p, rows, packed);
   }
   static void run(const LinearProblem& p, const uint8_t* packed, const LinearArgs& args, ThreadPool& pool) {
-    drive(kTile, LinearLayout(kForm, p), p, packed, args, pool);
+    drive_tiles(kTile, LinearLayout(kForm, p), p, packed, args, pool);
   }
   static void unpack_row(const LinearProblem& p, const uint8_t* packed, int64_t row, float* out) {
     unpack_linear_row(LinearLayout(kForm, p), p, packed, row, out);
