@@ -37,6 +37,8 @@ class Generator {
 
  private:
   void prefill(std::span<const int32_t> tokens);
+  // The most likely tokens after `id`, several at once where that saves waiting (a GPU); empty: one by one, by logits.
+  std::vector<int32_t> decode_ahead(int32_t id, const GenerateParams& params, int64_t left);
   const LoadedModel& loaded_;
   const Tokenizer& tokenizer_;
   KvCache cache_;

@@ -216,7 +216,7 @@ void DeviceLinear::finish() {
 
 DeviceInputForm DeviceLinear::input_form(int64_t m) const {
   DeviceInputForm form = form_;
-  if (form.form.kind == DeviceForm::Kind::kNone && kernel_->wants_x16(m)) {
+  if (form.form.kind == DeviceForm::Kind::kNone && kernel_->wants_x16(problem_, m)) {
     form.form.kind = DeviceForm::Kind::kHalf;
     form.form.group = kScaleColumns;
   }
@@ -227,14 +227,34 @@ bool DeviceLinear::fuses_gate(int64_t m) const {
   return alternating() && kernel_->fuses_gate(problem_, m, device_.info());
 }
 
+bool DeviceLinear::fuses_norm(int64_t m) const {
+  return form_.form.kind == DeviceForm::Kind::kNone && !form_.order &&
+         kernel_->fuses_norm(problem_, m, device_.info());
+}
+
 DeviceMatrix DeviceLinear::forward(DeviceInput& input, const Output& output) const {
-  DeviceArena& arena = input.arena();
-  DeviceLinearArgs a = input.form(input_form(input.m()));
+  return run(input.arena(), input.form(input_form(input.m())), output);
+}
+
+DeviceMatrix DeviceLinear::forward_norm(DeviceArena& arena, const NormArgs& norm,
+                                        const Output& output) const {
+  CHECK(norm.ld % 4 == 0 && !norm.delta.data && !norm.rows_in);
+  DeviceLinearArgs a;
+  a.m = norm.rows;
+  a.residual = norm.residual;
+  a.ld_residual = norm.ld;
+  a.gain = norm.gain;
+  a.eps = norm.eps;
+  return run(arena, a, output);
+}
+
+DeviceMatrix DeviceLinear::run(DeviceArena& arena, DeviceLinearArgs a, const Output& output) const {
   const int64_t columns = output.gated ? problem_.n / 2 : problem_.n;
   a.ldy = output.y ? output.ldy : round_up(columns, int64_t{8});
   a.y_bf16 = output.bf16;
   a.gated = output.gated;
-  a.max_parts = output.bf16 || output.gated ? 1 : output.max_parts;
+  a.add = output.add;
+  a.max_parts = output.bf16 || output.gated || output.add ? 1 : output.max_parts;
   a.part_stride = a.m * a.ldy;
   a.bias = bias_.as<float>();
   a.y = output.y;

@@ -80,10 +80,15 @@ class DeviceLinear {
     int64_t ldy = 0;
     bool bf16 = false;
     bool gated = false;  // only when fuses_gate(m)
+    bool add = false;    // only when adds(m): y += the product
     int max_parts = 1;
   };
   DeviceMatrix forward(DeviceInput& input, const Output& output) const;
+  // The product of what a norm makes of `residual` (m, ld), only when fuses_norm(m).
+  DeviceMatrix forward_norm(DeviceArena& arena, const NormArgs& norm, const Output& output) const;
   bool fuses_gate(int64_t m) const;
+  bool fuses_norm(int64_t m) const;
+  bool adds(int64_t m) const { return kernel_->adds(problem_, m, device_.info()); }
   void read_rows(const int32_t* ids, int64_t id_stride, int64_t count, float* out, int64_t ldo) const;
 
   int64_t n() const { return problem_.n; }
@@ -94,6 +99,7 @@ class DeviceLinear {
 
  private:
   class Part;
+  DeviceMatrix run(DeviceArena& arena, DeviceLinearArgs a, const Output& output) const;
   Device& device_;
   DeviceStaging& staging_;
   Rows rows_;

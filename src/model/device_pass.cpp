@@ -18,6 +18,7 @@ DeviceDecoder::Pass::Pass(DeviceDecoder& decoder, const DeviceBatch& batch, bool
       tokens_(batch.tokens),
       hidden_ld_(round_up(c_.hidden_size, int64_t{8})),
       small_(batch.tokens <= kSmallTokens),
+      next_(batch.tokens == batch.steps && batch.tokens <= kSmallTokens),
       info_(batch.device.as<TokenInfo>()) {
   d_.arena_.reset();
   residual_ = d_.arena_.take<float>(tokens_ * hidden_ld_, "activations");
@@ -69,6 +70,28 @@ DeviceInput DeviceDecoder::Pass::normalize(const DeviceBuffer& gain,
   return input;
 }
 
+DeviceMatrix DeviceDecoder::Pass::multiply_norm(const DeviceBuffer& gain,
+                                                const std::vector<std::unique_ptr<DeviceLinear>>& readers,
+                                                std::optional<DeviceInput>& input,
+                                                const DeviceLinear::Output& out) {
+  if (readers.size() == 1 && !delta_.data && readers[0]->fuses_norm(tokens_))
+    return readers[0]->forward_norm(d_.arena_, norm_args(gain), out);
+  input.emplace(normalize(gain, readers));
+  return readers[0]->forward(*input, out);
+}
+
+void DeviceDecoder::Pass::add_product(const DeviceLinear& linear, DeviceInput& input) {
+  if (!linear.adds(tokens_)) {
+    delta_ = multiply(linear, input, kParts);
+    return;
+  }
+  DeviceLinear::Output out;
+  out.y = residual_;
+  out.ldy = hidden_ld_;
+  out.add = true;
+  linear.forward(input, out);
+}
+
 DeviceMatrix DeviceDecoder::Pass::multiply(const DeviceLinear& linear, DeviceInput& input, int max_parts) {
   DeviceLinear::Output out;
   out.bf16 = !small_;
@@ -77,7 +100,7 @@ DeviceMatrix DeviceDecoder::Pass::multiply(const DeviceLinear& linear, DeviceInp
 }
 
 void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t index) {
-  DeviceInput input = normalize(layer.input_norm, layer.qkv);
+  std::optional<DeviceInput> input;
   RopeArgs r;
   r.tokens = tokens_;
   r.heads = c_.heads;
@@ -85,7 +108,10 @@ void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t inde
   r.head_dim = c_.head_dim;
   r.half = d_.rope_->half();
   r.layer = index;
-  r.q = multiply(*layer.qkv[0], input, kParts);
+  DeviceLinear::Output out;
+  out.bf16 = !small_;
+  out.max_parts = kParts;
+  r.q = multiply_norm(layer.input_norm, layer.qkv, input, out);
   const auto columns = [](DeviceMatrix m, int64_t first) {
     m.data = static_cast<const uint8_t*>(m.data) + first * (m.bf16 ? 2 : 4);
     return m;
@@ -95,8 +121,8 @@ void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t inde
     r.k = columns(r.q, q_cols);
     r.v = columns(r.q, q_cols + kv_cols);
   } else {
-    r.k = multiply(*layer.qkv[1], input, kParts);
-    r.v = multiply(*layer.qkv[2], input, kParts);
+    r.k = multiply(*layer.qkv[1], *input, kParts);
+    r.v = multiply(*layer.qkv[2], *input, kParts);
   }
   r.info = info_;
   r.cos = reinterpret_cast<const float*>(batch_.device.data() + batch_.cos);
@@ -109,7 +135,6 @@ void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t inde
   r.kv_bits = layer.kv.bits;
   r.kv_float = layer.kv.is_float;
   r.q_out = d_.arena_.take<uint16_t>(tokens_ * q_cols, "activations");
-  d_.ops_.rope(r, d_.device_->stream());
 
   DeviceAttentionArgs a;
   a.tokens = tokens_;
@@ -128,13 +153,18 @@ void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t inde
   a.splits = static_cast<int>(std::clamp<int64_t>(6 * d_.device_->info().multiprocessors / blocks, 1, 32));
   a.scratch = d_.arena_.take<float>(tokens_ * c_.heads * a.splits * (c_.head_dim + 2), "activations");
   a.counters = d_.counters_.as<uint32_t>();
-  d_.ops_.attention(a, d_.device_->stream());
+  if (next_) {
+    d_.ops_.attend_next(r, a, d_.device_->stream());
+  } else {
+    d_.ops_.rope(r, d_.device_->stream());
+    d_.ops_.attention(a, d_.device_->stream());
+  }
   DeviceInput attended(d_.arena_, d_.ops_, a.out, tokens_, q_cols, q_cols);
-  delta_ = multiply(*layer.o, attended, kParts);
+  add_product(*layer.o, attended);
 }
 
 void DeviceDecoder::Pass::mlp_block(const DeviceLayer& layer) {
-  DeviceInput input = normalize(layer.post_norm, layer.gate_up);
+  std::optional<DeviceInput> input;
   const int64_t inter = c_.intermediate_size, ld = round_up(inter, int64_t{8});
   const bool gelu = c_.activation != "silu";
   const DeviceLinear& first = *layer.gate_up.front();
@@ -142,13 +172,16 @@ void DeviceDecoder::Pass::mlp_block(const DeviceLayer& layer) {
   if (!gelu && layer.gate_up.size() == 1 && small_ && first.fuses_gate(tokens_)) {
     DeviceLinear::Output out;
     out.gated = true;
-    activated = static_cast<const uint16_t*>(first.forward(input, out).data);
+    activated = static_cast<const uint16_t*>(multiply_norm(layer.post_norm, layer.gate_up, input, out).data);
   } else {
     GatedArgs g;
     g.rows = tokens_;
     g.cols = inter;
-    g.gate = multiply(first, input, kParts);
-    if (layer.gate_up.size() == 2) g.up = multiply(*layer.gate_up[1], input, kParts);
+    DeviceLinear::Output out;
+    out.bf16 = !small_;
+    out.max_parts = kParts;
+    g.gate = multiply_norm(layer.post_norm, layer.gate_up, input, out);
+    if (layer.gate_up.size() == 2) g.up = multiply(*layer.gate_up[1], *input, kParts);
     g.gelu = gelu;
     g.y = d_.arena_.take<uint16_t>(tokens_ * ld, "activations");
     g.ldy = ld;
@@ -156,7 +189,7 @@ void DeviceDecoder::Pass::mlp_block(const DeviceLayer& layer) {
     activated = g.y;
   }
   DeviceInput down(d_.arena_, d_.ops_, activated, tokens_, inter, ld);
-  delta_ = multiply(*layer.down, down, kParts);
+  add_product(*layer.down, down);
 }
 
 DeviceInput DeviceDecoder::Pass::final_norm(const int32_t* rows, int64_t count) {

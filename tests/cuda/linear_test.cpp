@@ -1,4 +1,6 @@
 // Every listed GPU kernel that takes a problem, for few tokens and many, against the reference kernel of the CPU.
+#include "base/numeric.h"
+#include "base/rng.h"
 #include "base/thread_pool.h"
 #include "kernels/list.h"
 #include "tests/cuda/gpu.h"
@@ -165,6 +167,60 @@ TEST(DeviceLinear, SmallKernelIsExactUpToSums) {
     if (!kernel.supports(p, gpu()->info()).ok) GTEST_SKIP() << "not for this GPU";
     Both both(p, 5, false);
     EXPECT_LT(relative_error(both.run(kernel, false, 4), both.reference()), 5e-6) << describe(p, 5);
+  }
+}
+
+// The norm inside the linear against the norm's own kernel before it, and a product that is added to what y holds.
+TEST(DeviceLinear, TakesTheNormAndAddsToTheResidual) {
+  NEEDS_GPU();
+  Device& d = *gpu();
+  int runs = 0;
+  for (const DeviceLinearKernel* kernel : device_linear_kernels())
+    for (const LinearProblem& p : problems()) {
+      if (!kernel->supports(p, d.info()).ok) continue;
+      Both both(p, 1, false);
+      both.run(*kernel, false, 1);  // packs
+      const size_t n = static_cast<size_t>(p.n), k = static_cast<size_t>(p.k);
+      std::vector<float> residual(k), gain(k);
+      for (size_t i = 0; i < k; ++i)
+        residual[i] = static_cast<float>(8 * random_unit(1, i) - 3),
+        gain[i] = round_bf16(static_cast<float>(random_unit(2, i) + 0.1));
+      const DeviceBuffer dresidual = to_gpu(residual), dgain = to_gpu(gain);
+      const DeviceBuffer space(d, kernel->workspace_bytes(p, 1) + 256, "workspace");
+      const auto run = [&](DeviceLinearArgs a, std::vector<float> y) {
+        const DeviceBuffer dy = to_gpu(y);
+        a.m = 1, a.y = dy.data(), a.ldy = a.part_stride = p.n;
+        a.workspace = space.data(), a.workspace_bytes = space.size();
+        EXPECT_EQ(kernel->run(p, both.packed.data(), a, d.info(), d.stream()), 1);
+        return from_gpu<float>(dy, n);
+      };
+      std::vector<float> nan(n, NAN), base(n);
+      for (size_t i = 0; i < n; ++i) base[i] = static_cast<float>(random_unit(3, i) * 40 - 20);
+      DeviceLinearArgs plain;
+      plain.x = both.x.data(), plain.ldx = both.c.ldx;
+      if (kernel->adds(p, 1, d.info())) {
+        DeviceLinearArgs adding = plain;
+        adding.add = true;
+        const std::vector<float> product = run(plain, nan), sum = run(adding, base);
+        double size = 0;
+        for (const float v : product) size = std::max(size, static_cast<double>(std::fabs(v)));
+        for (size_t i = 0; i < n; ++i)  // the sums of the product may be in another order
+          ASSERT_NEAR(sum[i], base[i] + product[i], 1e-5 * (20 + size)) << describe(p, 1) << " row " << i;
+        ++runs;
+      }
+      if (kernel->fuses_norm(p, 1, d.info())) {
+        double square = 0;
+        for (const float v : residual) square += static_cast<double>(v) * v;
+        const double r = 1 / std::sqrt(square / static_cast<double>(k) + 1e-5);
+        for (size_t i = 0; i < k; ++i) both.c.x[i] = static_cast<float>(residual[i] * r * gain[i]);
+        DeviceLinearArgs a;
+        a.residual = dresidual.as<float>(), a.ld_residual = p.k, a.gain = dgain.as<float>(), a.eps = 1e-5f;
+        EXPECT_LT(relative_error(run(a, nan), both.reference()), 3e-3) << describe(p, 1);
+        ++runs;
+      }
+    }
+  if (d.info().major == 9) {
+    EXPECT_GT(runs, 20);
   }
 }
 

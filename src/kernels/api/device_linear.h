@@ -52,6 +52,12 @@ struct DeviceLinearArgs {
   const void* x16 = nullptr;       // (M,ld16) half: used instead of x when given
   const float* x_scale = nullptr;  // (M, ld16 / kScaleColumns)
   int64_t ld16 = 0;
+  // Or, where fuses_norm: x = residual / sqrt(mean(residual^2) + eps) * gain, of (M,K) floats, rows ld_residual apart.
+  const float* residual = nullptr;
+  int64_t ld_residual = 0;
+  const float* gain = nullptr;
+  float eps = 0;
+  bool add = false;             // where adds: y is float, and the product is added to it
   const float* bias = nullptr;  // (N) in packed order, or null
   void* y = nullptr;            // (M,N) float or bf16, rows ldy apart
   int64_t ldy = 0;
@@ -74,8 +80,11 @@ struct DeviceLinearKernel {
                       int64_t count, float* out, int64_t ldo, DeviceStream);
   // Whether run() can do `gated` for m tokens.
   bool (*fuses_gate)(const LinearProblem&, int64_t m, const DeviceInfo&);
+  // Whether run() can do `residual`, and whether it can do `add`, for m tokens.
+  bool (*fuses_norm)(const LinearProblem&, int64_t m, const DeviceInfo&);
+  bool (*adds)(const LinearProblem&, int64_t m, const DeviceInfo&);
   // Whether activations that need no rounding should come as x16 (DeviceForm::kHalf) for m tokens.
-  bool (*wants_x16)(int64_t m);
+  bool (*wants_x16)(const LinearProblem&, int64_t m);
   size_t (*workspace_bytes)(const LinearProblem&, int64_t m);
   // Returns how many parts of y it wrote.
   int (*run)(const LinearProblem&, const uint8_t* packed, const DeviceLinearArgs&, const DeviceInfo&,

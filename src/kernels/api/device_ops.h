@@ -105,6 +105,26 @@ struct GatedArgs {
   int64_t ldy = 0;
 };
 
+// The most likely token of each row, the lower id of equals. With `info` it becomes the row's next input: id and position
+// of the next step, and the angles of that step.
+struct PickArgs {
+  int64_t rows = 0, vocab = 0;
+  const float* logits = nullptr;  // (rows,vocab), rows ldl apart
+  int64_t ldl = 0;
+  TokenInfo* info = nullptr;  // (rows)
+  int32_t* step = nullptr;    // counts up by one
+  int32_t* ids = nullptr;     // (steps,rows): row *step receives the tokens
+  int64_t half = 0;
+  float* cos = nullptr;  // (rows,half), from row *step of next_cos (steps,rows,half), while *step + 1 < steps
+  float* sin = nullptr;
+  const float* next_cos = nullptr;
+  const float* next_sin = nullptr;
+  int64_t steps = 0;
+  uint64_t* scratch = nullptr;   // rows * kPickBlocks
+  uint32_t* counters = nullptr;  // rows + 1, zero before and after
+};
+constexpr int64_t kPickBlocks = 64;
+
 struct DeviceOps {
   const char* name;
   Support (*supports)(const DeviceInfo&);
@@ -112,7 +132,11 @@ struct DeviceOps {
   void (*quantize)(const QuantizeArgs&, DeviceStream);
   void (*rope)(const RopeArgs&, DeviceStream);
   void (*attention)(const DeviceAttentionArgs&, DeviceStream);
+  // rope() and attention() of tokens that are each the next of their own sequence, in one kernel where there is one.
+  // What else the cache and `info` hold must be older than the pass: the kernel reads it before its turn.
+  void (*attend_next)(const RopeArgs&, const DeviceAttentionArgs&, DeviceStream);
   void (*gated)(const GatedArgs&, DeviceStream);
+  void (*pick)(const PickArgs&, DeviceStream);
   // y (rows,cols) bf16 = float x; columns up to ldy become zero.
   void (*to_bf16)(const float* x, int64_t ldx, int64_t rows, int64_t cols, uint16_t* y, int64_t ldy,
                   DeviceStream);

@@ -27,9 +27,10 @@ __device__ __forceinline__ void let_next_start() {
 #endif
 }
 
+// `cluster` blocks along x run together and see one another's shared memory (compute capability 9.0).
 template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, void* stream,
-            const char* name, Arguments&&... arguments) {
+void launch_in_clusters(unsigned cluster, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                        size_t shared_bytes, void* stream, const char* name, Arguments&&... arguments) {
   if (shared_bytes > 48 * 1024)
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shared_bytes)),
@@ -44,13 +45,27 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = static_cast<cudaStream_t>(stream);
-  cudaLaunchAttribute early;
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &early;
-  config.numAttrs = early_start() ? 1 : 0;
+  cudaLaunchAttribute attributes[2];
+  if (early_start()) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (cluster > 1) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+    attributes[config.numAttrs].val.clusterDim.x = cluster;
+    attributes[config.numAttrs].val.clusterDim.y = 1;
+    attributes[config.numAttrs++].val.clusterDim.z = 1;
+  }
+  config.attrs = attributes;
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(std::forward<Arguments>(arguments))...),
         name);
+}
+
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, void* stream,
+            const char* name, Arguments&&... arguments) {
+  launch_in_clusters(1, kernel, grid, block, shared_bytes, stream, name,
+                     std::forward<Arguments>(arguments)...);
 }
 
 __device__ __forceinline__ float warp_sum(float x) {

@@ -12,6 +12,12 @@ void attention(const DeviceAttentionArgs& a, DeviceStream stream);
 bool prompt_attention_fits(const DeviceAttentionArgs& a);
 void prompt_attention(const DeviceAttentionArgs& a, DeviceStream stream);
 
+// sm90/attend.cu: rotation, the cache's new entry and attention of single tokens, by clusters of blocks (Hopper).
+bool attend_cluster_fits(const DeviceAttentionArgs& a);
+void attend_cluster(const RopeArgs& r, const DeviceAttentionArgs& a, DeviceStream stream);
+// pick.cu
+void pick(const PickArgs& a, DeviceStream stream);
+
 // units.cu: packing and unpacking of common/layout.h.
 void pack_units(const LinearProblem& p, const DeviceWeightRows& rows, uint8_t* packed, DeviceStream stream);
 // Rows [row0, row0 + rows) as bf16, (q - zero) * scale rounded once; columns up to ldw become zero.
@@ -44,6 +50,7 @@ void x16_to_bf16(const DeviceLinearArgs& a, int64_t k, uint16_t* y, int64_t ldy,
 // linear.cpp: y = x w^T through bf16 rows in the workspace, a block of rows at a time.
 using UnpackRows = void (*)(const LinearProblem&, const uint8_t* packed, int64_t row0, int64_t rows,
                             uint16_t* w, int64_t ldw, DeviceStream);
+bool never_fuses(const LinearProblem&, int64_t m, const DeviceInfo&);
 size_t unpacked_workspace(const LinearProblem& p, int64_t m);
 Support units_support(const LinearProblem& p, const DeviceInfo& info);
 size_t units_bytes(const LinearProblem& p);

@@ -17,10 +17,7 @@ int64_t round_up8(int64_t k) {
   return (k + 7) / 8 * 8;
 }
 
-bool no_x16(int64_t) {
-  return false;
-}
-bool no_gate(const LinearProblem&, int64_t, const DeviceInfo&) {
+bool no_x16(const LinearProblem&, int64_t) {
   return false;
 }
 
@@ -147,6 +144,10 @@ int units_run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearA
 
 }  // namespace
 
+bool never_fuses(const LinearProblem&, int64_t, const DeviceInfo&) {
+  return false;
+}
+
 Support units_support(const LinearProblem& p, const DeviceInfo&) {
   if (p.code != CodeType::kInt && p.code != CodeType::kE4M3) return {false, "for integer and E4M3 weights"};
   if (!unit_group_fits(p.group, p.k, p.bits))
@@ -182,15 +183,17 @@ int multiply_unpacked(const LinearProblem& p, const uint8_t* packed, const Devic
 
 namespace roundel {
 extern const DeviceLinearKernel kSm80Dense = {
-    "sm80_bf16_cublaslt", cuda::dense_supports,    cuda::dense_bytes,
-    cuda::pack_plain,     cuda::unpack_plain_rows, cuda::no_gate,
-    cuda::no_x16,         cuda::common_workspace,  cuda::dense_run};
+    "sm80_bf16_cublaslt", cuda::dense_supports, cuda::dense_bytes, cuda::pack_plain, cuda::unpack_plain_rows,
+    cuda::never_fuses,    cuda::never_fuses,    cuda::never_fuses, cuda::no_x16,     cuda::common_workspace,
+    cuda::dense_run};
 extern const DeviceLinearKernel kSm80Units = {"sm80_units_unpack_cublaslt",
                                               cuda::units_support,
                                               cuda::units_bytes,
                                               cuda::pack_units,
                                               cuda::unpack_unit_rows,
-                                              cuda::no_gate,
+                                              cuda::never_fuses,
+                                              cuda::never_fuses,
+                                              cuda::never_fuses,
                                               cuda::no_x16,
                                               cuda::unpacked_workspace,
                                               cuda::units_run};
@@ -199,7 +202,9 @@ extern const DeviceLinearKernel kSm80Plain = {"sm80_any_unpack_cublaslt",
                                               cuda::plain_bytes,
                                               cuda::pack_plain,
                                               cuda::unpack_plain_rows,
-                                              cuda::no_gate,
+                                              cuda::never_fuses,
+                                              cuda::never_fuses,
+                                              cuda::never_fuses,
                                               cuda::no_x16,
                                               cuda::any_workspace,
                                               cuda::any_run};

@@ -83,17 +83,6 @@ __global__ void __launch_bounds__(kNormThreads) quantize_kernel(const QuantizeAr
                  a.y ? a.y + row * a.ldx : nullptr, a.ldx, scratch);
 }
 
-// A key or value on its way into a quantized cache.
-__device__ float through_cache(const RopeArgs& a, float x, float scale) {
-  if (scale <= 0) return x;
-  DeviceForm form;
-  form.kind = a.kv_float ? DeviceForm::Kind::kE4M3 : DeviceForm::Kind::kInt;
-  form.bits = a.kv_bits;
-  form.scale = scale;
-  const Quantizer q = make_quantizer(form, 0, 0, 0);
-  return q.code(x) * scale;
-}
-
 constexpr int kRopeWarps = 8;
 constexpr int kMaxPerLane = 8;  // head_dim up to 256
 
@@ -216,6 +205,14 @@ void rope(const RopeArgs& a, DeviceStream stream) {
   launch(rope_kernel, dim3(blocks(a.heads + 2 * a.kv_heads, kRopeWarps), static_cast<unsigned>(a.tokens)),
          kRopeWarps * 32, 0, stream, "rope", a);
 }
+void attend_next(const RopeArgs& r, const DeviceAttentionArgs& a, DeviceStream stream) {
+  rope(r, stream);
+  attention(a, stream);
+}
+void attend_next_sm90(const RopeArgs& r, const DeviceAttentionArgs& a, DeviceStream stream) {
+  if (attend_cluster_fits(a)) return attend_cluster(r, a, stream);
+  attend_next(r, a, stream);
+}
 void gated(const GatedArgs& a, DeviceStream stream) {
   launch(gated_kernel, dim3(blocks(a.ldy, 256), static_cast<unsigned>(a.rows)), 256, 0, stream, "gated", a);
 }
@@ -230,12 +227,20 @@ void read_all(const void* data, size_t bytes, uint32_t* sum, DeviceStream stream
 Support supports(const DeviceInfo& info) {
   return {info.major >= 8, "needs compute capability 8.0"};
 }
+Support supports_sm90(const DeviceInfo& info) {
+  return {info.major == 9, "needs compute capability 9.0 (Hopper)"};
+}
 
 }  // namespace
 
 }  // namespace roundel::cuda
 
 namespace roundel {
-extern const DeviceOps kSm80Ops = {"sm80_ops",      cuda::supports, cuda::norm,    cuda::quantize, cuda::rope,
-                                   cuda::attention, cuda::gated,    cuda::to_bf16, cuda::read_all};
+extern const DeviceOps kSm90Ops = {
+    "sm90_ops",      cuda::supports_sm90,    cuda::norm,  cuda::quantize, cuda::rope,
+    cuda::attention, cuda::attend_next_sm90, cuda::gated, cuda::pick,     cuda::to_bf16,
+    cuda::read_all};
+extern const DeviceOps kSm80Ops = {"sm80_ops", cuda::supports,  cuda::norm,        cuda::quantize,
+                                   cuda::rope, cuda::attention, cuda::attend_next, cuda::gated,
+                                   cuda::pick, cuda::to_bf16,   cuda::read_all};
 }  // namespace roundel
