@@ -44,6 +44,19 @@ std::vector<int32_t> Generator::decode_ahead(int32_t id, const GenerateParams& p
   return ids;
 }
 
+size_t Generator::keep_common(const std::vector<int32_t>& prompt, int64_t more) {
+  // At least the last token runs again, for its logits.
+  size_t same = 0;
+  while (same < held_.size() && same + 1 < prompt.size() && held_[same] == prompt[same]) ++same;
+  if (!loaded_.model->same_rotation(static_cast<int64_t>(same), static_cast<int64_t>(prompt.size())))
+    same = 0;
+  held_.resize(same);
+  cache_.set_length(0, static_cast<int64_t>(same));
+  cache_.reserve(
+      0, std::min<int64_t>(loaded_.model->config().max_position, static_cast<int64_t>(prompt.size()) + more));
+  return same;
+}
+
 GenerateResult Generator::run(const std::vector<int32_t>& prompt, const GenerateParams& params,
                               const std::function<void(const std::string&)>& on_text) {
   const int64_t positions = loaded_.model->config().max_position;
@@ -53,15 +66,7 @@ GenerateResult Generator::run(const std::vector<int32_t>& prompt, const Generate
          "the prompt has {} tokens, the model reads at most {} (max_position_embeddings)", prompt.size(),
          positions);
 
-  // Keep the common beginning of the cache; at least the last token runs again, for its logits.
-  size_t same = 0;
-  while (same < held_.size() && same + 1 < prompt.size() && held_[same] == prompt[same]) ++same;
-  if (!loaded_.model->same_rotation(static_cast<int64_t>(same), static_cast<int64_t>(prompt.size())))
-    same = 0;
-  held_.resize(same);
-  cache_.set_length(0, static_cast<int64_t>(same));
-  cache_.reserve(0, std::min<int64_t>(positions, static_cast<int64_t>(prompt.size()) + params.max_tokens));
-
+  const size_t same = keep_common(prompt, params.max_tokens);
   GenerateResult result;
   const double start = seconds_now();
   prefill(std::span(prompt).subspan(same));

@@ -99,6 +99,28 @@ DeviceMatrix DeviceDecoder::Pass::multiply(const DeviceLinear& linear, DeviceInp
   return linear.forward(input, out);
 }
 
+DeviceAttentionArgs DeviceDecoder::Pass::attention_args(const DeviceLayer& layer, int64_t index,
+                                                        const uint16_t* q) {
+  DeviceAttentionArgs a;
+  a.tokens = tokens_;
+  a.heads = c_.heads;
+  a.kv_heads = c_.kv_heads;
+  a.head_dim = c_.head_dim;
+  a.layer = index;
+  a.scale = 1.0f / std::sqrt(static_cast<float>(c_.head_dim));
+  a.window = layer.window;
+  a.info = info_;
+  a.q = q;
+  a.ldo = c_.heads * c_.head_dim;
+  a.out = d_.arena_.take<uint16_t>(tokens_ * c_.heads * c_.head_dim, "activations");
+  a.one_sequence = one_sequence_;
+  const int64_t blocks = tokens_ * c_.kv_heads;
+  a.splits = static_cast<int>(std::clamp<int64_t>(6 * d_.device_->info().multiprocessors / blocks, 1, 32));
+  a.scratch = d_.arena_.take<float>(tokens_ * c_.heads * a.splits * (c_.head_dim + 2), "activations");
+  a.counters = d_.counters_.as<uint32_t>();
+  return a;
+}
+
 void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t index) {
   std::optional<DeviceInput> input;
   RopeArgs r;
@@ -135,24 +157,7 @@ void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t inde
   r.kv_bits = layer.kv.bits;
   r.kv_float = layer.kv.is_float;
   r.q_out = d_.arena_.take<uint16_t>(tokens_ * q_cols, "activations");
-
-  DeviceAttentionArgs a;
-  a.tokens = tokens_;
-  a.heads = c_.heads;
-  a.kv_heads = c_.kv_heads;
-  a.head_dim = c_.head_dim;
-  a.layer = index;
-  a.scale = 1.0f / std::sqrt(static_cast<float>(c_.head_dim));
-  a.window = layer.window;
-  a.info = info_;
-  a.q = r.q_out;
-  a.ldo = q_cols;
-  a.out = d_.arena_.take<uint16_t>(tokens_ * q_cols, "activations");
-  a.one_sequence = one_sequence_;
-  const int64_t blocks = tokens_ * c_.kv_heads;
-  a.splits = static_cast<int>(std::clamp<int64_t>(6 * d_.device_->info().multiprocessors / blocks, 1, 32));
-  a.scratch = d_.arena_.take<float>(tokens_ * c_.heads * a.splits * (c_.head_dim + 2), "activations");
-  a.counters = d_.counters_.as<uint32_t>();
+  const DeviceAttentionArgs a = attention_args(layer, index, r.q_out);
   if (next_) {
     d_.ops_.attend_next(r, a, d_.device_->stream());
   } else {

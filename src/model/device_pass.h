@@ -15,6 +15,7 @@ class DeviceDecoder::Pass {
   void final_norm(float* y, int64_t ldy);
 
  private:
+  DeviceAttentionArgs attention_args(const DeviceLayer& layer, int64_t index, const uint16_t* q);
   void attention_block(const DeviceLayer& layer, int64_t index);
   void mlp_block(const DeviceLayer& layer);
   // residual += delta, then the norm, in the form that all of `readers` want, when it is one.

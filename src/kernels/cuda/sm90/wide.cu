@@ -45,19 +45,23 @@ __device__ __forceinline__ void group_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
 
-// Rows of 128 bytes in the 128-byte swizzle, 8 rows 1024 bytes apart from the next 8.
-__device__ __forceinline__ uint64_t operand_of(uint32_t at) {
-  return uint64_t{(at & 0x3FFFF) >> 4} | uint64_t{1} << 16 | uint64_t{64} << 32 | uint64_t{1} << 62;
+// The low word of an operand's description: rows of 128 bytes in the 128-byte swizzle, 8 rows 1024 bytes apart from the
+// next 8. 16 columns further it is 2 more: computed once, because what makes it is slow (the uniform data path).
+__device__ __forceinline__ uint32_t operand_of(uint32_t at) {
+  return (at & 0x3FFFF) >> 4 | 1u << 16;
+}
+__device__ __forceinline__ uint64_t whole_operand(uint32_t low) {
+  return uint64_t{low} | uint64_t{64} << 32 | uint64_t{1} << 62;
 }
 
 // c (64,kN) (+)= a (64,16) b (16,kN).
 template <int kN>
-__device__ __forceinline__ void multiply_group(float (&c)[kN / 2], const uint32_t (&a)[4], uint64_t b,
+__device__ __forceinline__ void multiply_group(float (&c)[kN / 2], const uint32_t (&a)[4], uint32_t b,
                                                int sum);
 
-#define ROUNDEL_A "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(sum)
+#define ROUNDEL_A "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(whole_operand(b)), "r"(sum)
 template <>
-__device__ __forceinline__ void multiply_group<8>(float (&c)[4], const uint32_t (&a)[4], uint64_t b,
+__device__ __forceinline__ void multiply_group<8>(float (&c)[4], const uint32_t (&a)[4], uint32_t b,
                                                   int sum) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %9, 0;\n"
@@ -66,7 +70,7 @@ __device__ __forceinline__ void multiply_group<8>(float (&c)[4], const uint32_t 
       : ROUNDEL_A);
 }
 template <>
-__device__ __forceinline__ void multiply_group<16>(float (&c)[8], const uint32_t (&a)[4], uint64_t b,
+__device__ __forceinline__ void multiply_group<16>(float (&c)[8], const uint32_t (&a)[4], uint32_t b,
                                                    int sum) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %13, 0;\n"
@@ -80,7 +84,7 @@ __device__ __forceinline__ void multiply_group<16>(float (&c)[8], const uint32_t
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), \
       "+f"(c[i + 6]), "+f"(c[i + 7])
 template <>
-__device__ __forceinline__ void multiply_group<32>(float (&c)[16], const uint32_t (&a)[4], uint64_t b,
+__device__ __forceinline__ void multiply_group<32>(float (&c)[16], const uint32_t (&a)[4], uint32_t b,
                                                    int sum) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %21, 0;\n"
@@ -91,7 +95,7 @@ __device__ __forceinline__ void multiply_group<32>(float (&c)[16], const uint32_
       : ROUNDEL_A);
 }
 template <>
-__device__ __forceinline__ void multiply_group<64>(float (&c)[32], const uint32_t (&a)[4], uint64_t b,
+__device__ __forceinline__ void multiply_group<64>(float (&c)[32], const uint32_t (&a)[4], uint32_t b,
                                                    int sum) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
@@ -167,19 +171,20 @@ __global__ void __launch_bounds__(kGroups * 128, 4 / kGroups)
   for (int step = 0; step < steps; ++step) {
     if (has_rows) barrier_wait(full + stage * 8, phase);
     const uint32_t unit = units + (stage * kTiles + warp) * kWideUnitBytes;
-    const uint32_t b = tokens + stage * kTokensBytes;
+    const uint32_t b0 = operand_of(tokens + stage * kTokensBytes), b1 = b0 + kTokensBytes / 2 / 16;
     const uint4 w0 = load_shared16(unit + lane * 16), w1 = load_shared16(unit + 512 + lane * 16);
     uint32_t h0, h1;
     asm volatile("ld.shared.u16 %0, [%1];" : "=r"(h0) : "r"(unit + 1024u + row * 2));
     asm volatile("ld.shared.u16 %0, [%1];" : "=r"(h1) : "r"(unit + 1024u + row * 2 + 16));
     const float s0 = __uint_as_float(h0 << 16), s1 = __uint_as_float(h1 << 16);
-    float acc[kN / 2];
+    constexpr int kChains = kN <= 32 ? 2 : 1;  // products that wait for no sum of the one before
+    float acc[kChains][kN / 2];
     uint32_t a0[4][4], a1[4][4];
     const uint32_t words0[4] = {w0.x, w0.y, w0.z, w0.w}, words1[4] = {w1.x, w1.y, w1.z, w1.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) widen_codes(a0[i], words0[i]);
 #pragma unroll
-    for (int i = 0; i < kN / 2; ++i) acc[i] = 0;
+    for (int i = 0; i < kChains * kN / 2; ++i) acc[i % kChains][i / kChains] = 0;
     __syncwarp();
     if (lane == 0) {
       if (has_rows && step + p.stages < steps) ask_weights(step + p.stages, stage);
@@ -192,20 +197,20 @@ __global__ void __launch_bounds__(kGroups * 128, 4 / kGroups)
     barrier_wait(x_full + stage * 8, phase);
     group_fence();
 #pragma unroll
-    for (int i = 0; i < 4; ++i) multiply_group<kN>(acc, a0[i], operand_of(b + i * 32), i > 0);
+    for (int i = 0; i < 4; ++i) multiply_group<kN>(acc[i % kChains], a0[i], b0 + 2 * i, i >= kChains);
     group_commit();
 #pragma unroll
     for (int i = 0; i < 4; ++i) widen_codes(a1[i], words1[i]);
     group_fence();
 #pragma unroll
-    for (int i = 0; i < 4; ++i) multiply_group<kN>(acc, a1[i], operand_of(b + kTokensBytes / 2 + i * 32), 1);
+    for (int i = 0; i < 4; ++i) multiply_group<kN>(acc[i % kChains], a1[i], b1 + 2 * i, 1);
     group_commit();
     group_wait<0>();
     if (lane == 0) barrier_arrive(x_empty + stage * 8);
 #pragma unroll
-    for (int j = 0; j < kN / 8; ++j) {
-      sums[4 * j] += acc[4 * j] * s0, sums[4 * j + 1] += acc[4 * j + 1] * s0;
-      sums[4 * j + 2] += acc[4 * j + 2] * s1, sums[4 * j + 3] += acc[4 * j + 3] * s1;
+    for (int i = 0; i < kN / 2; ++i) {
+      const float sum = kChains == 2 ? acc[0][i] + acc[kChains - 1][i] : acc[0][i];
+      sums[i] += sum * (i % 4 < 2 ? s0 : s1);
     }
     before = stage, before_phase = phase;
     if (++stage == p.stages) stage = 0, phase ^= 1;
