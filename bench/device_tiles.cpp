@@ -74,16 +74,20 @@ class Bench {
       QuantizeArgs q;
       q.rows = m, q.cols = p_.k, q.x = x_.as<uint16_t>(), q.ldx = p_.k;
       q.form.kind = DeviceForm::Kind::kHalf, q.form.group = kScaleColumns;
-      q.x16 = x16_.as<uint16_t>(), q.x_scale = scale_.as<float>(), q.ld16 = ld;
+      if (wide_ && u_.bits == 8) q.form.kind = DeviceForm::Kind::kInt8, q.form.group = 0;
+      q.codes.x16 = x16_.as<uint16_t>(), q.codes.x_scale = scale_.as<float>(), q.codes.ld16 = ld;
       device_ops(d_.info()).quantize(q, d_.stream());
     }
     y_ = DeviceBuffer(d_, static_cast<size_t>(8 * m * p_.n) * 4, "y");
     args_.y = y_.data();
     const DeviceBuffer space(d_, unpacked_workspace(p_, m), "workspace");
     args_.workspace = space.data(), args_.workspace_bytes = space.size();
+    if (wide_ && u_.bits == 8)  // the rounded activations are part of what is right
+      args_.x16 = x16_.data(), args_.x_scale = scale_.as<float>(), args_.ld16 = p_.k, args_.one_scale = true,
+      args_.x = nullptr;
     multiply_unpacked(p_, packed_.data(), args_, unpack_units, d_.stream());
     want_ = download(1);
-    if (m > 1 && !wide_)
+    if (m > 1 && (!wide_ || u_.bits == 8))
       args_.x16 = x16_.data(), args_.x_scale = scale_.as<float>(), args_.ld16 = p_.k, args_.x = nullptr;
 
     std::vector<Result> results = measure_all(m, all, gated);
@@ -120,7 +124,8 @@ class Bench {
         for (const int splits : {1, 2, 4, 8})
           for (const int stages : {2, 3, 4, 6, 8}) {
             const int64_t blocks = (u_.units_n + groups * 4 - 1) / (groups * 4) * splits;
-            if (wide_shared_bytes(m, {groups, stages, splits}) > d_.info().shared_memory) continue;
+            if (!wide_tiles_exist(u_, {groups, stages, splits})) continue;
+            if (wide_shared_bytes(u_, m, {groups, stages, splits}) > d_.info().shared_memory) continue;
             if ((gated && splits > 1) || blocks < 60 || blocks > 600) continue;
             const SmallTiles t{4, groups, 1, stages, splits};
             results.push_back({measure(t, gated), t});

@@ -52,19 +52,15 @@ DeviceInput DeviceDecoder::Pass::normalize(const DeviceBuffer& gain,
   const DeviceInputForm form = readers.front()->input_form(tokens_);
   const bool same = std::all_of(readers.begin(), readers.end(),
                                 [&](const auto& linear) { return linear->input_form(tokens_) == form; });
-  const bool rounded = same && !form.order && comes_as_x16(form.form, tokens_);
-  a.ldy = hidden_ld_;
-  a.y = d_.arena_.take<uint16_t>(tokens_ * hidden_ld_, "activations");
-  if (rounded) {
-    a.form = form.form;
-    a.ld16 = round_up(c_.hidden_size, kScaleColumns);
-    a.x16 = d_.arena_.take<uint16_t>(tokens_ * a.ld16, "activations");
-    a.x_scale = d_.arena_.take<float>(tokens_ * a.ld16 / kScaleColumns, "activations");
+  const bool rounded = same && !form.order && form.as != DeviceInputForm::As::kBF16;
+  if (!rounded) {
+    a.ldy = hidden_ld_;
+    a.y = d_.arena_.take<uint16_t>(tokens_ * hidden_ld_, "activations");
   }
   DeviceInput input(d_.arena_, d_.ops_, a.y, tokens_, c_.hidden_size, hidden_ld_);
   if (rounded) {
-    input.provide(form.form, a.x16, a.x_scale, a.ld16);
-    a.y = nullptr;
+    a.form = form.form;
+    a.codes = input.provide(form);
   }
   d_.ops_.norm(a, d_.device_->stream());
   return input;
@@ -188,6 +184,15 @@ void DeviceDecoder::Pass::mlp_block(const DeviceLayer& layer) {
     g.gate = multiply_norm(layer.post_norm, layer.gate_up, input, out);
     if (layer.gate_up.size() == 2) g.up = multiply(*layer.gate_up[1], *input, kParts);
     g.gelu = gelu;
+    const DeviceInputForm form = layer.down->input_form(tokens_);
+    if (!form.order && form.as != DeviceInputForm::As::kBF16) {
+      DeviceInput down(d_.arena_, d_.ops_, nullptr, tokens_, inter, ld);
+      g.form = form.form;
+      g.codes = down.provide(form);
+      d_.ops_.gated(g, d_.device_->stream());
+      add_product(*layer.down, down);
+      return;
+    }
     g.y = d_.arena_.take<uint16_t>(tokens_ * ld, "activations");
     g.ldy = ld;
     d_.ops_.gated(g, d_.device_->stream());

@@ -101,31 +101,35 @@ constexpr int kMaxParts = 8;
 // Element (row, column) of what a linear wrote. The parts are read together, and added in order.
 __device__ __forceinline__ float matrix_value(const DeviceMatrix& m, int64_t row, int64_t column) {
   const int64_t at = row * m.ld + column;
-  if (m.bf16) return bf16_bits_to_float(static_cast<const uint16_t*>(m.data)[at]);
+  const float scale = m.row_scale ? m.row_scale[row] : 1.0f;
+  if (m.bf16) return bf16_bits_to_float(static_cast<const uint16_t*>(m.data)[at]) * scale;
   const float* p = static_cast<const float*>(m.data) + at;
   float x[kMaxParts];
 #pragma unroll
   for (int i = 0; i < kMaxParts; ++i) x[i] = i < m.parts ? p[i * m.part_stride] : 0.0f;
 #pragma unroll
   for (int i = 1; i < kMaxParts; ++i) x[0] += x[i];
-  return x[0];
+  return x[0] * scale;
 }
 // Four of them, aligned.
 __device__ __forceinline__ float4 matrix_value4(const DeviceMatrix& m, int64_t row, int64_t column) {
   const int64_t at = row * m.ld + column;
+  const float scale = m.row_scale ? m.row_scale[row] : 1.0f;
+  float4 x[kMaxParts];
   if (m.bf16) {
     const uint2 w = *reinterpret_cast<const uint2*>(static_cast<const uint16_t*>(m.data) + at);
-    return {__uint_as_float(w.x << 16), __uint_as_float(w.x & 0xffff0000u), __uint_as_float(w.y << 16),
+    x[0] = {__uint_as_float(w.x << 16), __uint_as_float(w.x & 0xffff0000u), __uint_as_float(w.y << 16),
             __uint_as_float(w.y & 0xffff0000u)};
+  } else {
+    const float* p = static_cast<const float*>(m.data) + at;
+#pragma unroll
+    for (int i = 0; i < kMaxParts; ++i)
+      x[i] = i < m.parts ? *reinterpret_cast<const float4*>(p + i * m.part_stride) : float4{0, 0, 0, 0};
+#pragma unroll
+    for (int i = 1; i < kMaxParts; ++i)
+      x[0].x += x[i].x, x[0].y += x[i].y, x[0].z += x[i].z, x[0].w += x[i].w;
   }
-  const float* p = static_cast<const float*>(m.data) + at;
-  float4 x[kMaxParts];
-#pragma unroll
-  for (int i = 0; i < kMaxParts; ++i)
-    x[i] = i < m.parts ? *reinterpret_cast<const float4*>(p + i * m.part_stride) : float4{0, 0, 0, 0};
-#pragma unroll
-  for (int i = 1; i < kMaxParts; ++i) x[0].x += x[i].x, x[0].y += x[i].y, x[0].z += x[i].z, x[0].w += x[i].w;
-  return x[0];
+  return {x[0].x * scale, x[0].y * scale, x[0].z * scale, x[0].w * scale};
 }
 
 }  // namespace roundel::cuda

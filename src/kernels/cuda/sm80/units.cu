@@ -158,6 +158,53 @@ __global__ void __launch_bounds__(256) unpack_kernel(const UnitLayout u, const u
     }
 }
 
+// The bytes of 8-bit codes themselves, a thread as in unpack_kernel: 32 columns of two rows are four lanes'.
+__global__ void __launch_bounds__(256)
+    unpack_bytes_kernel(const UnitLayout u, const uint8_t* packed, int64_t row0, int64_t rows, uint8_t* w) {
+  let_next_start();
+  wait_for_previous();
+  const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x;
+  const int lane = static_cast<int>(i % 32), half = static_cast<int>(i / 32 % 2);
+  const int64_t unit = i / 64, tile = row0 / kUnitRows + unit / u.units_k, unit_k = unit % u.units_k;
+  if (tile * kUnitRows >= row0 + rows) return;
+  const uint8_t* at = packed + (tile * u.units_k + unit_k) * u.unit_bytes;
+  const uint4 loaded = *reinterpret_cast<const uint4*>(at + half * 512 + lane * 16);
+  uint32_t words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
+  transpose4(words);  // now this lane's 8 columns: two of each word, of the row and of the one 8 further
+  const uint32_t offset = u.e4m3 ? 0u : 0x80808080u;
+  const int64_t c = unit_k * u.unit_k + half * 32 + lane % 4 * 8;
+  if (c >= u.k) return;
+#pragma unroll
+  for (int high = 0; high < 2; ++high) {
+    const int64_t row = tile * kUnitRows + lane / 4 + 8 * high;
+    if (row >= row0 + rows) continue;
+    const uint32_t pick = high ? 0x7632 : 0x5410;
+    const uint2 out = {__byte_perm(words[0], words[1], pick) ^ offset,
+                       __byte_perm(words[2], words[3], pick) ^ offset};
+    *reinterpret_cast<uint2*>(w + (row - row0) * u.k + c) = out;
+  }
+}
+
+__global__ void __launch_bounds__(256)
+    scale_sums_kernel(const int32_t* sums, int64_t ld_sums, int64_t n, const float* x_scale,
+                      const float* w_scale, void* y, int64_t ldy, bool y_bf16) {
+  let_next_start();
+  wait_for_previous();
+  const int64_t i = (blockIdx.x * int64_t{256} + threadIdx.x) * 4, row = blockIdx.y;
+  if (i >= n) return;  // n, ld_sums and ldy are multiples of 4
+  const int4 s = *reinterpret_cast<const int4*>(sums + row * ld_sums + i);
+  const float4 w = *reinterpret_cast<const float4*>(w_scale + i);
+  const float x = x_scale[row];
+  const float v[4] = {static_cast<float>(s.x) * (w.x * x), static_cast<float>(s.y) * (w.y * x),
+                      static_cast<float>(s.z) * (w.z * x), static_cast<float>(s.w) * (w.w * x)};
+  if (y_bf16)
+    *reinterpret_cast<uint2*>(static_cast<uint16_t*>(y) + row * ldy + i) = {
+        float_to_bf16_bits(v[0]) | uint32_t{float_to_bf16_bits(v[1])} << 16,
+        float_to_bf16_bits(v[2]) | uint32_t{float_to_bf16_bits(v[3])} << 16};
+  else
+    *reinterpret_cast<float4*>(static_cast<float*>(y) + row * ldy + i) = {v[0], v[1], v[2], v[3]};
+}
+
 __global__ void __launch_bounds__(256)
     unpack_rows_kernel(const UnitLayout u, const uint8_t* packed, const int32_t* ids, int64_t id_stride,
                        float* out, int64_t ldo) {
@@ -194,6 +241,20 @@ void unpack_units(const LinearProblem& p, const uint8_t* packed, int64_t row0, i
                                   : unpack_kernel<8, false>;
   const int64_t tiles = (rows + kUnitRows - 1) / kUnitRows;  // row0 is a multiple of 32
   launch(kernel, blocks(tiles * u.units_k * 64), 256, 0, stream, "unpacking", u, packed, row0, rows, w, ldw);
+}
+
+void unpack_unit_bytes(const LinearProblem& p, const uint8_t* packed, int64_t row0, int64_t rows, uint8_t* w,
+                       DeviceStream stream) {
+  const UnitLayout u = unit_layout(p);
+  const int64_t tiles = (rows + kUnitRows - 1) / kUnitRows;
+  launch(unpack_bytes_kernel, blocks(tiles * u.units_k * 64), 256, 0, stream, "unpacking", u, packed, row0,
+         rows, w);
+}
+
+void scale_sums(const int32_t* sums, int64_t ld_sums, int64_t m, int64_t n, const float* x_scale,
+                const float* w_scale, void* y, int64_t ldy, bool y_bf16, DeviceStream stream) {
+  launch(scale_sums_kernel, dim3(blocks(n / 4), static_cast<unsigned>(m)), 256, 0, stream, "scaling", sums,
+         ld_sums, n, x_scale, w_scale, y, ldy, y_bf16);
 }
 
 void unpack_unit_rows(const LinearProblem& p, const uint8_t* packed, const int32_t* ids, int64_t id_stride,

@@ -8,12 +8,18 @@
 namespace roundel::cuda {
 namespace {
 
-constexpr int kWarps = 4, kHeads = 4, kUnroll = 4;
+constexpr int kThreads = 256, kHeads = 4, kUnroll = 2;
+constexpr int kKeyWarp = 4, kValueWarp = 5;  // which make the new entries; warps 0 to 3 rotate queries
 
 struct Sums {  // of one query head: running maximum, sum of weights, weighted values of this lane's 8 columns
   float top = -INFINITY, weight = 0, v[8] = {};
 };
 
+__device__ __forceinline__ float fast_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 __device__ __forceinline__ void widen8(const uint4& w, float* to) {
   const uint32_t words[4] = {w.x, w.y, w.z, w.w};
 #pragma unroll
@@ -21,15 +27,6 @@ __device__ __forceinline__ void widen8(const uint4& w, float* to) {
     to[2 * i] = __uint_as_float(words[i] << 16);
     to[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
   }
-}
-__device__ __forceinline__ void merge(Sums& a, float top, float weight, const float* v) {
-  const float both = fmaxf(a.top, top);
-  if (both == -INFINITY) return;
-  const float x = exp2f(a.top - both), y = exp2f(top - both);
-  a.top = both;
-  a.weight = a.weight * x + weight * y;
-#pragma unroll
-  for (int i = 0; i < 8; ++i) a.v[i] = a.v[i] * x + v[i] * y;
 }
 
 __device__ __forceinline__ void cluster_sync() {
@@ -44,8 +41,38 @@ __device__ __forceinline__ float read_shared_of(const float* mine, int rank) {
   return x;
 }
 
-// One head of a token, 32 * kPer columns at most: normalized where there is a gain, then rotated. Lane l has columns
-// l + 32 j; `values` is the warp's own shared memory.
+// Columns lane + 32 j of a head, from the parts that a linear left: four parts are read at a time, added in order.
+template <int kPer>
+__device__ __forceinline__ void read_head(const DeviceMatrix& m, int64_t row, int64_t column, int d,
+                                          float (&x)[kPer]) {
+  const int lane = threadIdx.x % 32;
+  const int64_t at = row * m.ld + column + lane;
+#pragma unroll
+  for (int j = 0; j < kPer; ++j) x[j] = 0;
+#pragma unroll 1
+  for (int part = 0; part < m.parts; part += 4) {
+    float y[4][kPer];
+#pragma unroll
+    for (int p = 0; p < 4; ++p)
+#pragma unroll
+      for (int j = 0; j < kPer; ++j) {
+        y[p][j] = 0;
+        if (part + p >= m.parts || lane + 32 * j >= d) continue;
+        const int64_t i = at + (part + p) * m.part_stride + 32 * j;
+        y[p][j] = m.bf16 ? bf16_bits_to_float(static_cast<const uint16_t*>(m.data)[i])
+                         : static_cast<const float*>(m.data)[i];
+      }
+#pragma unroll
+    for (int p = 0; p < 4; ++p)
+#pragma unroll
+      for (int j = 0; j < kPer; ++j) x[j] += y[p][j];
+  }
+  if (m.row_scale)
+#pragma unroll
+    for (int j = 0; j < kPer; ++j) x[j] *= m.row_scale[row];
+}
+
+// Normalized where there is a gain, then rotated; `values` is the warp's own shared memory.
 template <int kPer>
 __device__ __forceinline__ void turn_head(const RopeArgs& r, float (&x)[kPer], const float (&cos)[kPer],
                                           const float (&sin)[kPer], const float* gain, float* values) {
@@ -70,13 +97,15 @@ __device__ __forceinline__ void turn_head(const RopeArgs& r, float (&x)[kPer], c
   __syncwarp();
 }
 
-// kLanes: lanes that share a key, a power of two, 8 * kLanes >= head_dim.
+// kLanes: lanes that share a key, a power of two, 8 * kLanes >= head_dim. The code is kept short: between two runs of
+// this kernel the weights of a layer push it out of the caches.
 template <int kLanes>
-__global__ void __launch_bounds__(kWarps * 32) attend_kernel(const RopeArgs r, const DeviceAttentionArgs a) {
-  constexpr int kColumns = 8 * kLanes, kPer = kColumns / 32, kGroups = kWarps * 32 / kLanes;
-  __shared__ float queries[kHeads][kColumns], fresh[2][kColumns];
-  __shared__ float parts[kWarps][kHeads][kColumns + 2];
-  __shared__ float total[kHeads][kColumns + 2];
+__global__ void __launch_bounds__(kThreads, 2) attend_kernel(const RopeArgs r, const DeviceAttentionArgs a) {
+  constexpr int kColumns = 8 * kLanes, kPer = kColumns / 32, kGroups = kThreads / kLanes;
+  __shared__ __align__(16) float parts[kGroups][kHeads][kColumns + 4];
+  __shared__ __align__(16) float queries[kHeads][kColumns];
+  __shared__ __align__(16) uint16_t fresh[2][kColumns];
+  __shared__ float factors[kGroups][kHeads], total[kHeads][kColumns + 2];
   let_next_start();
   const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32, part_lane = lane % kLanes;
   const int d = static_cast<int>(a.head_dim), group = static_cast<int>(a.heads / a.kv_heads);
@@ -86,11 +115,12 @@ __global__ void __launch_bounds__(kWarps * 32) attend_kernel(const RopeArgs r, c
   const bool in_head = part_lane * 8 < d, is_last = rank == cluster - 1;
   const TokenInfo info = a.info[token];
 
-  // Keys [begin, position) are in the cache; the token's own is made here.
+  // Keys [begin, position) are in the cache; the token's own is made here, by the last block.
   const int position = info.position;
   const int begin = a.window > 0 ? max(0, position + 1 - static_cast<int>(a.window)) : 0;
   const int per_block = (position - begin + cluster - 1) / cluster;
   const int first = min(begin + rank * per_block, position), stop = min(first + per_block, position);
+  const int end = is_last ? position + 1 : stop;
   const int64_t head_at = ((2 * a.layer * a.kv_heads) + kv_head) * info.capacity * d;
   uint16_t* keys = info.cache + head_at;
   uint16_t* values = keys + a.kv_heads * info.capacity * d;
@@ -118,30 +148,26 @@ __global__ void __launch_bounds__(kWarps * 32) attend_kernel(const RopeArgs r, c
   }
   wait_for_previous();
 
-  // A warp for each query head; of the last block also one for the new key, and one for the value.
-  float x[kPer], y[kPer];
-  const bool has_query = warp < heads, has_fresh = is_last && warp < 2;
-#pragma unroll
-  for (int j = 0; j < kPer; ++j) {
-    const int i = lane + 32 * j;
-    x[j] = has_query && i < d ? matrix_value(r.q, token, int64_t{head0 + warp} * d + i) : 0.0f;
-    y[j] = has_fresh && i < d ? matrix_value(warp == 0 ? r.k : r.v, token, int64_t{kv_head} * d + i) : 0.0f;
-  }
-  if (has_query) {
-    turn_head<kPer>(r, x, turn_cos, turn_sin, r.q_norm, &parts[warp][0][0]);
-    const float scale = a.scale * 1.44269504f;
-#pragma unroll
-    for (int j = 0; j < kPer; ++j) queries[warp][lane + 32 * j] = x[j] * scale;
-  }
-  if (has_fresh) {
-    if (warp == 0) turn_head<kPer>(r, y, turn_cos, turn_sin, r.k_norm, &parts[warp][1][0]);
-    uint16_t* to = (warp == 0 ? keys : values) + int64_t{position} * d;
+  const bool is_query = warp < heads, is_fresh = is_last && (warp == kKeyWarp || warp == kValueWarp);
+  if (is_query || is_fresh) {
+    const bool is_value = warp == kValueWarp;
+    const DeviceMatrix from = is_query ? r.q : is_value ? r.v : r.k;
+    float x[kPer];
+    read_head<kPer>(from, token, int64_t{is_query ? head0 + warp : kv_head} * d, d, x);
+    if (!is_value)
+      turn_head<kPer>(r, x, turn_cos, turn_sin, is_query ? r.q_norm : r.k_norm,
+                      is_query ? queries[warp] : parts[0][0]);
+    const float scale = a.scale * 1.44269504f, cache_scale = is_value ? r.value_scale : r.key_scale;
+    uint16_t* to = (is_value ? values : keys) + int64_t{position} * d;
 #pragma unroll
     for (int j = 0; j < kPer; ++j) {
       const int i = lane + 32 * j;
-      const uint16_t bits =
-          float_to_bf16_bits(through_cache(r, y[j], warp == 0 ? r.key_scale : r.value_scale));
-      fresh[warp][i] = bf16_bits_to_float(bits);
+      if (is_query) {
+        queries[warp][i] = x[j] * scale;
+        continue;
+      }
+      const uint16_t bits = float_to_bf16_bits(cache_scale > 0 ? through_cache(r, x[j], cache_scale) : x[j]);
+      fresh[is_value][i] = bits;
       if (i < d && tile == 0) to[i] = bits;
     }
   }
@@ -153,30 +179,31 @@ __global__ void __launch_bounds__(kWarps * 32) attend_kernel(const RopeArgs r, c
     for (int i = 0; i < 8; ++i) q[h][i] = h < heads ? queries[h][part_lane * 8 + i] : 0.0f;
 
   Sums sums[kHeads];
-  const auto score = [&](int h, const float* k) {
-    float s = 0;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) s += q[h][i] * k[i];
-#pragma unroll
-    for (int w = kLanes / 2; w > 0; w /= 2) s += __shfl_xor_sync(~0u, s, w);
-    return s;
-  };
 #pragma unroll 1
-  for (int key0 = first; key0 < stop; key0 += kUnroll * kGroups) {
+  for (int key0 = first; key0 < end; key0 += kUnroll * kGroups) {
     uint4 k_raw[kUnroll], v_raw[kUnroll];
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) k_raw[u] = k_next[u], v_raw[u] = v_next[u];
+    for (int u = 0; u < kUnroll; ++u) {
+      k_raw[u] = k_next[u], v_raw[u] = v_next[u];
+      if (is_last && key0 + u * kGroups + my_group == position) {
+        k_raw[u] = *reinterpret_cast<const uint4*>(&fresh[0][part_lane * 8]);
+        v_raw[u] = *reinterpret_cast<const uint4*>(&fresh[1][part_lane * 8]);
+      }
+    }
     load(key0 + kUnroll * kGroups);
     float s[kUnroll][kHeads];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
-      const bool valid = key0 + u * kGroups + my_group < stop;
       float k[8];
       widen8(k_raw[u], k);
 #pragma unroll
       for (int h = 0; h < kHeads; ++h) {
-        const float dot = score(h, k);
-        s[u][h] = valid ? dot : -INFINITY;
+        float dot = 0;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) dot += q[h][i] * k[i];
+#pragma unroll
+        for (int w = kLanes / 2; w > 0; w /= 2) dot += __shfl_xor_sync(~0u, dot, w);
+        s[u][h] = key0 + u * kGroups + my_group < end ? dot : -INFINITY;
       }
     }
 #pragma unroll
@@ -184,13 +211,13 @@ __global__ void __launch_bounds__(kWarps * 32) attend_kernel(const RopeArgs r, c
       float top = sums[h].top;
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) top = fmaxf(top, s[u][h]);
-      const float from = top == -INFINITY ? 0.0f : top, shrink = exp2f(sums[h].top - from);
+      const float from = top == -INFINITY ? 0.0f : top, shrink = fast_exp2(sums[h].top - from);
       sums[h].top = top;
       sums[h].weight *= shrink;
 #pragma unroll
       for (int i = 0; i < 8; ++i) sums[h].v[i] *= shrink;
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u) sums[h].weight += s[u][h] = exp2f(s[u][h] - from);
+      for (int u = 0; u < kUnroll; ++u) sums[h].weight += s[u][h] = fast_exp2(s[u][h] - from);
     }
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
@@ -202,76 +229,65 @@ __global__ void __launch_bounds__(kWarps * 32) attend_kernel(const RopeArgs r, c
         for (int i = 0; i < 8; ++i) sums[h].v[i] += s[u][h] * v[i];
     }
   }
-  if (is_last && warp == 0)
-#pragma unroll
-    for (int h = 0; h < kHeads; ++h) {
-      const float s = score(h, &fresh[0][part_lane * 8]);
-      if (my_group == 0) merge(sums[h], s, 1.0f, &fresh[1][part_lane * 8]);
-    }
 
-    // Lanes with the same columns, then warps, then blocks.
+  // The groups of lanes, then the blocks.
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
-#pragma unroll
-    for (int w = kLanes; w < 32; w *= 2) {
-      const float top = __shfl_xor_sync(~0u, sums[h].top, w),
-                  weight = __shfl_xor_sync(~0u, sums[h].weight, w);
-      float v[8];
-#pragma unroll
-      for (int i = 0; i < 8; ++i) v[i] = __shfl_xor_sync(~0u, sums[h].v[i], w);
-      merge(sums[h], top, weight, v);
-    }
+    float* to = &parts[my_group][h][part_lane * 8];
+    *reinterpret_cast<float4*>(to) = {sums[h].v[0], sums[h].v[1], sums[h].v[2], sums[h].v[3]};
+    *reinterpret_cast<float4*>(to + 4) = {sums[h].v[4], sums[h].v[5], sums[h].v[6], sums[h].v[7]};
+    if (part_lane == 0)
+      parts[my_group][h][kColumns] = sums[h].top, parts[my_group][h][kColumns + 1] = sums[h].weight;
   }
-  __syncthreads();  // `parts` held queries on their way
-  if (lane < kLanes)
-#pragma unroll
-    for (int h = 0; h < kHeads; ++h) {
-      for (int i = 0; i < 8; ++i) parts[warp][h][lane * 8 + i] = sums[h].v[i];
-      if (lane == 0) parts[warp][h][kColumns] = sums[h].top, parts[warp][h][kColumns + 1] = sums[h].weight;
-    }
+  __syncthreads();
+  if (tid < kGroups * kHeads) {
+    const int g = tid / kHeads, h = tid % kHeads;
+    float top = -INFINITY;
+#pragma unroll 8
+    for (int i = 0; i < kGroups; ++i) top = fmaxf(top, parts[i][h][kColumns]);
+    factors[g][h] = top == -INFINITY ? 0.0f : fast_exp2(parts[g][h][kColumns] - top);
+    if (g == 0) total[h][kColumns] = top;
+  }
   __syncthreads();
   const auto finish = [&](int h, int i, float value) {
     a.out[token * a.ldo + int64_t{head0 + h} * d + i] = float_to_bf16_bits(value);
   };
-  for (int at = tid; at < heads * d; at += kWarps * 32) {
+#pragma unroll 1
+  for (int at = tid; at < heads * d; at += kThreads) {
     const int h = at / d, i = at % d;
-    float top = -INFINITY;
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) top = fmaxf(top, parts[w][h][kColumns]);
     float weight = 0, value = 0;
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) {
-      const float f = top == -INFINITY ? 0.0f : exp2f(parts[w][h][kColumns] - top);
-      weight += f * parts[w][h][kColumns + 1];
-      value += f * parts[w][h][i];
+#pragma unroll 8
+    for (int g = 0; g < kGroups; ++g) {
+      const float f = factors[g][h];
+      weight += f * parts[g][h][kColumns + 1];
+      value += f * parts[g][h][i];
     }
     if (cluster == 1) {
       finish(h, i, value / weight);
     } else {
       total[h][i] = value;
-      if (i == 0) total[h][kColumns] = top, total[h][kColumns + 1] = weight;
+      if (i == 0) total[h][kColumns + 1] = weight;
     }
   }
   if (cluster == 1) return;
   cluster_sync();
-  for (int at = rank * kWarps * 32 + tid; at < heads * d; at += cluster * kWarps * 32) {
+#pragma unroll 1
+  for (int at = rank * kThreads + tid; at < heads * d; at += cluster * kThreads) {
     const int h = at / d, i = at % d;
     float tops[8], weights[8], each[8], top = -INFINITY;
 #pragma unroll
     for (int b = 0; b < 8; ++b) {
-      tops[b] = -INFINITY;
-      if (b >= cluster) continue;
-      tops[b] = read_shared_of(&total[h][kColumns], b);
-      weights[b] = read_shared_of(&total[h][kColumns + 1], b);
-      each[b] = read_shared_of(&total[h][i], b);
+      const int from = min(b, cluster - 1);
+      tops[b] = read_shared_of(&total[h][kColumns], from);
+      weights[b] = read_shared_of(&total[h][kColumns + 1], from);
+      each[b] = read_shared_of(&total[h][i], from);
     }
 #pragma unroll
     for (int b = 0; b < 8; ++b) top = fmaxf(top, tops[b]);
     float weight = 0, value = 0;
 #pragma unroll
     for (int b = 0; b < 8; ++b) {
-      if (b >= cluster) continue;
-      const float f = exp2f(tops[b] - top);
+      const float f = b < cluster ? fast_exp2(tops[b] - top) : 0.0f;
       weight += f * weights[b];
       value += f * each[b];
     }
@@ -294,7 +310,7 @@ void attend_cluster(const RopeArgs& r, const DeviceAttentionArgs& a, DeviceStrea
   const auto kernel = a.head_dim <= 64    ? attend_kernel<8>
                       : a.head_dim <= 128 ? attend_kernel<16>
                                           : attend_kernel<32>;
-  launch_in_clusters(cluster, kernel, grid, kWarps * 32, 0, stream, "attention", r, a);
+  launch_in_clusters(cluster, kernel, grid, kThreads, 0, stream, "attention", r, a);
 }
 
 }  // namespace roundel::cuda

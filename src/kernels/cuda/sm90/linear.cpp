@@ -1,5 +1,6 @@
 // sm90_units: quantized weights on Hopper. Few tokens go to small.cuh; many go through bf16 rows and cuBLASLt.
 #include <algorithm>
+#include <span>
 
 #include "base/error.h"
 #include "kernels/cuda/common/launch.h"
@@ -52,11 +53,12 @@ bool goes_wide(const UnitLayout& u, int64_t m) {
   return m >= kWideFrom && m <= kSmallMaxTokens && wide_weights(u);
 }
 bool wants_x16(const LinearProblem& p, int64_t m) {
-  return m > 1 && m <= kSmallMaxTokens && !goes_wide(unit_layout(p), m);
+  const UnitLayout u = unit_layout(p);
+  return m > 1 && m <= kSmallMaxTokens && (u.bits == 8 || !goes_wide(u, m));
 }
 
 bool fuses_gate(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
-  if (goes_wide(unit_layout(p), m)) return true;
+  if (p.code == CodeType::kInt && p.bits <= 4 && goes_wide(unit_layout(p), m)) return true;
   return m <= kSmallMaxTokens &&
          choose_small_tiles(unit_layout(p), std::min(m, kSmallAtOnce), 1, true, info).stages > 0;
 }
@@ -87,7 +89,7 @@ int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a
     }
   }
   CHECK(!a.gated && !a.residual && !a.add);
-  return multiply_unpacked(p, packed, a, unpack_units, stream);
+  return multiply_units(p, packed, a, info, stream);
 }
 
 // Measured on an H200 (docs/results/cuda.md): the best tiles of each for up to `m` tokens, all calls starting early.
@@ -105,6 +107,14 @@ constexpr Measured kMeasured[] = {
     {28672, 4096, 32, {2, 8, 1, 2, 2}}, {4096, 14336, 1, {2, 4, 2, 6, 8}},
     {4096, 14336, 1, {2, 1, 16, 3, 1}}, {4096, 14336, 8, {2, 8, 2, 3, 8}},
     {4096, 14336, 16, {2, 4, 2, 2, 8}}, {4096, 14336, 32, {2, 8, 1, 2, 8}},
+};
+
+// The same for bytes with one scale a row.
+constexpr Measured kMeasuredBytes[] = {
+    {6144, 4096, 1, {2, 3, 2, 2, 8}},   {6144, 4096, 32, {2, 6, 1, 2, 8}},
+    {4096, 4096, 1, {2, 6, 1, 4, 8}},   {4096, 4096, 32, {2, 4, 2, 3, 4}},
+    {28672, 4096, 1, {2, 6, 1, 3, 4}},  {28672, 4096, 32, {2, 8, 1, 4, 2}},
+    {4096, 14336, 1, {4, 1, 12, 4, 2}}, {4096, 14336, 32, {2, 8, 1, 3, 8}},
 };
 
 // Rough time in us of a choice: the busiest multiprocessor's share of the weight and of the activations, more when too
@@ -150,8 +160,10 @@ size_t small_shared_bytes(const UnitLayout& u, int64_t m, const SmallTiles& t) {
 }
 
 SmallTiles choose_small_tiles(const UnitLayout& u, int64_t m, int max_parts, bool, const DeviceInfo& info) {
-  if (u.bits == 4 && u.sets == 1 && !u.zero && !u.wide_scale)
-    for (const Measured& known : kMeasured)
+  const bool usual = u.bits == 4 && u.sets == 1 && !u.zero && !u.wide_scale;
+  const bool bytes = u.bits == 8 && u.sets == 0 && !u.zero;
+  if (usual || bytes)
+    for (const Measured& known : usual ? std::span<const Measured>(kMeasured) : kMeasuredBytes)
       if (known.n == u.n && known.k == u.k && m <= known.m && known.tiles.splits <= max_parts)
         return known.tiles;
   SmallTiles best;
@@ -220,7 +232,7 @@ void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
 
 namespace roundel {
 extern const DeviceLinearKernel kSm90Units = {
-    "sm90_units_mma",       cuda::supports,           cuda::units_bytes, cuda::pack_units,
-    cuda::unpack_unit_rows, cuda::fuses_gate,         cuda::fuses_norm,  cuda::adds,
-    cuda::wants_x16,        cuda::unpacked_workspace, cuda::run};
+    "sm90_units_mma",       cuda::supports,   cuda::units_bytes,        cuda::pack_units,
+    cuda::unpack_unit_rows, cuda::fuses_gate, cuda::fuses_norm,         cuda::adds,
+    cuda::units_take_bytes, cuda::wants_x16,  cuda::unpacked_workspace, cuda::run};
 }  // namespace roundel
