@@ -37,6 +37,13 @@ void return_freed_buffers() {
 #endif
 }
 
+void reuse_freed_buffers() {
+#ifdef __GLIBC__
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 128 << 20);
+#endif
+}
+
 void release_free_memory() {
 #ifdef __GLIBC__
   ::malloc_trim(0);

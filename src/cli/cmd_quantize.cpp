@@ -82,10 +82,16 @@ Calibration prepare(const State& s, const ModelFiles& files, std::vector<Calibra
 // The flags that say what was asked for.
 std::string request_text(const State& s) {
   if (!s.recipe.empty()) return "--recipe " + s.recipe;
-  std::string text = s.quant.text.scheme.empty() ? "" : "--scheme " + s.quant.text.scheme;
-  for (const std::string& rule : s.quant.text.rules) text += " --rule '" + rule + "'";
+  const PlanText& plan = s.quant.text;
+  std::string text = plan.scheme.empty() ? "" : "--scheme " + plan.scheme;
+  if (plan.group_size != 0) text += fmt::format(" --group-size {}", plan.group_size);
+  for (const std::string& rule : plan.rules) text += " --rule '" + rule + "'";
+  for (const std::string& name : plan.ignore) text += " --ignore '" + name + "'";
+  if (plan.no_default_ignore) text += " --no-default-ignore";
   text += " --algorithm " + s.calibration.algorithm;
   if (s.calibration.smooth) text += fmt::format(" --smooth {}", *s.calibration.smooth);
+  if (!s.calibration.kv_cache.empty()) text += " --kv-cache " + s.calibration.kv_cache;
+  if (s.calibration.sequential == "off") text += " --sequential off";
   return text;
 }
 
@@ -105,7 +111,7 @@ void write_results(State& s, const Plan& plan, const QuantizeReport& report, Qua
     context.eval_params = s.eval;
     context.eval = evaluate_output(s.out, s.source, s.report_text, s.eval, s.threads);
   }
-  s.json.write(quantize_json(report, context));
+  s.json.write(quantize_json(report, plan, context));
   if (!s.report.empty()) write_html_report(s.report, report, plan, context);
   if (!s.json.only_json()) write_stdout(quantize_text(report, context));
 }
@@ -140,6 +146,7 @@ void run(State& s, const CLI::App& command) {
   {
     ThreadPool pool(s.threads);
     report = quantize_to_disk(files, plan.result.plan, s.out, s.options, pool);
+    context.peak_memory = peak_rss_bytes();
   }
   write_results(s, plan.result.plan, report, context);
 }

@@ -53,6 +53,14 @@ std::vector<Row> rows_of(const QuantizeReport& report, const QuantizeContext& co
   return rows;
 }
 
+// Stored bits of a weight, scales and zero points included.
+double bits_of(const QuantizedModule& m, const Plan& plan) {
+  const PlanEntry* entry = plan.find(m.name);
+  if (!entry) return 0;
+  const double weights = static_cast<double>(m.rows) * static_cast<double>(m.cols);
+  return stored_bits(entry->scheme, m.rows, m.cols, entry->module.dtype).total() / weights;
+}
+
 Json measured(double v) {
   return v < 0 ? Json(nullptr) : Json(v);
 }
@@ -72,23 +80,30 @@ Json eval_json(const QuantizeContext& context) {
 }
 
 std::string notes_text(const std::vector<Row>& rows) {
-  std::string text;
-  size_t shown = 0, all = 0;
+  std::vector<std::pair<std::string, std::vector<std::string>>> notes;  // note, modules
   for (const Row& row : rows) {
     if (row.note.empty()) continue;
-    ++all;
-    if (shown == 8) continue;
-    ++shown;
-    text += fmt::format("{}: {}\n", row.module->name, row.note);
+    auto at = std::find_if(notes.begin(), notes.end(), [&](const auto& n) { return n.first == row.note; });
+    if (at == notes.end()) at = notes.insert(at, {row.note, {}});
+    at->second.push_back(row.module->name);
   }
-  if (all > shown)
-    text += fmt::format("and {} more modules with a note (--json has them all)\n", all - shown);
+  std::string text;
+  constexpr size_t kNotes = 8, kNames = 3;
+  for (size_t i = 0; i < std::min(kNotes, notes.size()); ++i) {
+    std::vector<std::string> names = notes[i].second;
+    const size_t more = names.size() - std::min(kNames, names.size());
+    names.resize(names.size() - more);
+    text += fmt::format("{}{}: {}\n", fmt::join(names, ", "),
+                        more ? fmt::format(" and {} more modules", more) : "", notes[i].first);
+  }
+  if (notes.size() > kNotes)
+    text += fmt::format("and {} more notes (--json has them all)\n", notes.size() - kNotes);
   return text;
 }
 
 }  // namespace
 
-Json quantize_json(const QuantizeReport& r, const QuantizeContext& context) {
+Json quantize_json(const QuantizeReport& r, const Plan& plan, const QuantizeContext& context) {
   Json modules = Json::array(), skipped = Json::array();
   for (const Row& row : rows_of(r, context)) {
     const QuantizedModule& m = *row.module;
@@ -96,6 +111,7 @@ Json quantize_json(const QuantizeReport& r, const QuantizeContext& context) {
                        {"scheme", m.scheme},
                        {"format", m.format},
                        {"shape", {m.rows, m.cols}},
+                       {"bits_per_weight", bits_of(m, plan)},
                        {"algorithm", row.algorithm},
                        {"relative_error", measured(row.relative_error)},
                        {"loss_before", measured(row.loss_before)},
@@ -104,8 +120,12 @@ Json quantize_json(const QuantizeReport& r, const QuantizeContext& context) {
                        {"note", row.note}});
   }
   for (const auto& [name, reason] : r.skipped) skipped.push_back({{"name", name}, {"reason", reason}});
-  return {{"seconds", r.seconds},
-          {"peak_rss_bytes", peak_rss_bytes()},
+  return {{"source", context.source},
+          {"output", context.output},
+          {"asked_for", context.request},
+          {"made_with", std::string("roundel ") + kVersion},
+          {"seconds", r.seconds},
+          {"peak_rss_bytes", context.peak_memory},
           {"bits_per_weight", r.bits_per_weight},
           {"model_bits_per_weight", r.model_bits_per_weight},
           {"input_bytes", r.input_bytes},
@@ -149,7 +169,7 @@ std::string quantize_text(const QuantizeReport& r, const QuantizeContext& contex
   text += fmt::format(
       "{}: {} -> {}, {:.3f} bits per weight ({:.3f} of the whole model), {:.1f} s, peak memory {}\n",
       context.output, format_bytes(r.input_bytes), format_bytes(r.output_bytes), r.bits_per_weight,
-      r.model_bits_per_weight, r.seconds, format_bytes(peak_rss_bytes()));
+      r.model_bits_per_weight, r.seconds, format_bytes(context.peak_memory));
   if (context.eval)
     text += fmt::format(
         "{}: perplexity {:.4f}, dense {:.4f}; KL divergence mean {:.6f}, p99 {:.4f}, top-1 {:.2f} %\n",
@@ -168,26 +188,22 @@ void write_html_report(const std::filesystem::path& file, const QuantizeReport& 
                 {"bits per weight", fmt::format("{:.3f} of the quantized modules, {:.3f} of the whole model",
                                                 r.bits_per_weight, r.model_bits_per_weight)},
                 {"time", fmt::format("{:.1f} s{}", r.seconds, r.resumed ? ", after a resume" : "")},
-                {"peak memory", format_bytes(peak_rss_bytes())},
+                {"peak memory", format_bytes(context.peak_memory)},
                 {"calibration", context.data.empty() ? "none" : context.data},
                 {"made with", std::string("roundel ") + kVersion}};
   for (const Row& row : rows_of(r, context)) {
     const QuantizedModule& m = *row.module;
-    const PlanEntry* entry = plan.find(m.name);
-    const double weights = static_cast<double>(m.rows) * static_cast<double>(m.cols);
-    page.modules.push_back(
-        {.name = m.name,
-         .scheme = m.scheme,
-         .algorithm = row.algorithm,
-         .note = row.note,
-         .rows = m.rows,
-         .cols = m.cols,
-         .bits =
-             entry ? stored_bits(entry->scheme, m.rows, m.cols, entry->module.dtype).total() / weights : 0,
-         .relative_error = row.relative_error,
-         .loss_before = row.loss_before,
-         .loss_after = row.loss_after,
-         .seconds = row.seconds});
+    page.modules.push_back({.name = m.name,
+                            .scheme = m.scheme,
+                            .algorithm = row.algorithm,
+                            .note = row.note,
+                            .rows = m.rows,
+                            .cols = m.cols,
+                            .bits = bits_of(m, plan),
+                            .relative_error = row.relative_error,
+                            .loss_before = row.loss_before,
+                            .loss_after = row.loss_after,
+                            .seconds = row.seconds});
   }
   page.skipped = r.skipped;
   if (context.eval) {

@@ -13,6 +13,7 @@ namespace roundel::cli {
 // Beside the job's own report.
 struct QuantizeContext {
   std::string source, output, request;
+  uint64_t peak_memory = 0;  // bytes, of the job alone
   bool calibrated = false;
   std::string data;       // describe(CalibrationData), "" without
   std::string eval_text;  // the file of `eval`
@@ -22,7 +23,7 @@ struct QuantizeContext {
 
 // One line for each scheme and algorithm; the modules themselves are in the JSON.
 std::string quantize_text(const QuantizeReport& report, const QuantizeContext& context);
-Json quantize_json(const QuantizeReport& report, const QuantizeContext& context);
+Json quantize_json(const QuantizeReport& report, const Plan& plan, const QuantizeContext& context);
 // Writes the page.
 void write_html_report(const std::filesystem::path& file, const QuantizeReport& report, const Plan& plan,
                        const QuantizeContext& context);

@@ -7,6 +7,7 @@ namespace roundel {
 
 extern const LinearKernel kAvx512W8A8;
 extern const LinearKernel kAvx512W4A8;
+extern const LinearKernel kAvx512VnniW4A16;
 extern const LinearKernel kAvx512W4A16;
 extern const LinearKernel kAvx512W8A16;
 extern const LinearKernel kAvx512F8A16;
@@ -36,9 +37,9 @@ extern const EncodeOps kReferenceEncode;
 namespace {
 
 constexpr const LinearKernel* kLinear[] = {
-    &kAvx512W8A8, &kAvx512W4A8, &kAvx512W4A16, &kAvx512W8A16, &kAvx512F8A16,    &kAvx512BF16,
-    &kAvx512F16,  &kAvx512F32,  &kAvx2W8A8,    &kAvx2W4A8,    &kAvx2W4A16,      &kAvx2W8A16,
-    &kAvx2F8A16,  &kAvx2BF16,   &kAvx2F16,     &kAvx2F32,     &kReferenceLinear};
+    &kAvx512W8A8, &kAvx512W4A8, &kAvx512VnniW4A16, &kAvx512W4A16, &kAvx512W8A16, &kAvx512F8A16,
+    &kAvx512BF16, &kAvx512F16,  &kAvx512F32,       &kAvx2W8A8,    &kAvx2W4A8,    &kAvx2W4A16,
+    &kAvx2W8A16,  &kAvx2F8A16,  &kAvx2BF16,        &kAvx2F16,     &kAvx2F32,     &kReferenceLinear};
 constexpr const VectorOps* kVectorOps[] = {&kAvx512Ops, &kAvx2Ops, &kReferenceOps};
 constexpr const AttentionKernel* kAttention[] = {&kAvx512Attention, &kAvx2Attention, &kReferenceAttention};
 constexpr const EncodeOps* kEncode[] = {&kAvx512Encode, &kAvx2Encode, &kReferenceEncode};

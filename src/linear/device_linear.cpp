@@ -143,6 +143,7 @@ class DeviceLinear::Part : public WeightTarget {
     whole_.form_.form.scale = scale;
     whole_.form_.form.zero_point = zero_point;
   }
+  void set_output_scale(float, int32_t) override { CHECK(false); }  // refused before
   void set_group_index(const std::vector<int32_t>& group_of_column) override {
     CHECK(static_cast<int64_t>(group_of_column.size()) == spec_.k && whole_.parts_.size() == 1);
     whole_.host_order_ = group_order(group_of_column);
@@ -187,7 +188,12 @@ bool DeviceLinear::can_merge(const std::vector<LinearSpec>& specs) {
 DeviceLinear::DeviceLinear(Device& device, DeviceStaging& staging, std::vector<LinearSpec> specs, Rows rows)
     : device_(device), staging_(staging), rows_(rows), problem_(linear_problem(specs.front())) {
   problem_.n = 0;
-  for (const LinearSpec& s : specs) problem_.n += s.n;
+  for (const LinearSpec& s : specs) {
+    problem_.n += s.n;
+    if (s.scheme.output)
+      fail(ErrorCode::kUnsupported, "{}: quantized output activations run on the CPU only; use --device cpu",
+           s.name);
+  }
   kernel_ = &choose_device_linear(problem_, device.info());
   form_.form = device_form(activation_form(specs.front().scheme));
   packed_ = DeviceBuffer(device, kernel_->packed_bytes(problem_), "weights");

@@ -126,6 +126,11 @@ void Linear::set_input_scale(float scale, int32_t zero_point) {
   form_.zero_point = zero_point;
 }
 
+void Linear::set_output_scale(float scale, int32_t zero_point) {
+  output_scale_ = scale;
+  output_zero_ = zero_point;
+}
+
 void Linear::set_group_index(const std::vector<int32_t>& group_of_column) {
   CHECK(static_cast<int64_t>(group_of_column.size()) == spec_.k);
   form_.order = group_order(group_of_column);
@@ -137,6 +142,26 @@ void Linear::forward(LinearInput& input, float* y, int64_t ldy, ThreadPool& pool
   args.y = y;
   args.ldy = ldy;
   kernel_->run(problem_, packed_.data(), args, pool);
+  if (output_scale_ > 0) round_output(y, args.m, ldy, pool);
+}
+
+// To the codes of output_activations and back.
+void Linear::round_output(float* y, int64_t rows, int64_t ldy, ThreadPool& pool) const {
+  const VectorOps& ops = vector_ops();
+  const bool is_float = spec_.scheme.output->type == NumberType::kFloat;
+  pool.parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
+    std::vector<int8_t> codes(is_float ? 0 : static_cast<size_t>(spec_.n));
+    for (int64_t r = begin; r < end; ++r) {
+      float* row = y + r * ldy;
+      if (is_float) {
+        ops.fake_quantize_e4m3(row, spec_.n, output_scale_, row);
+        continue;
+      }
+      ops.quantize_int8_static(row, spec_.n, output_scale_, output_zero_, codes.data());
+      for (size_t i = 0; i < codes.size(); ++i)
+        row[i] = static_cast<float>(codes[i] - output_zero_) * output_scale_;
+    }
+  });
 }
 
 void Linear::read_row(int64_t row, float* out) const {

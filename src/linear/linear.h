@@ -32,6 +32,7 @@ class Linear : public WeightTarget {
   void pack_dense(int64_t row0, int64_t rows, const void* data, ThreadPool& pool) override;
   void set_bias(std::vector<float> bias) override;
   void set_input_scale(float scale, int32_t zero_point) override;
+  void set_output_scale(float scale, int32_t zero_point) override;
   void set_group_index(const std::vector<int32_t>& group_of_column) override;
 
   void forward(LinearInput& input, float* y, int64_t ldy, ThreadPool& pool) const;
@@ -47,8 +48,12 @@ class Linear : public WeightTarget {
   LinearProblem problem_;
   const LinearKernel* kernel_;
   ActForm form_;
+  void round_output(float* y, int64_t rows, int64_t ldy, ThreadPool& pool) const;
+
   Buffer packed_;
   std::vector<float> bias_;
+  float output_scale_ = 0;  // 0: the output stays as it is
+  int32_t output_zero_ = 0;
 };
 
 }  // namespace roundel

@@ -33,6 +33,8 @@ class WeightTarget {
   virtual void set_bias(std::vector<float> bias) = 0;  // (N)
   // Static activations: scale and zero point of the input.
   virtual void set_input_scale(float scale, int32_t zero_point) = 0;
+  // Static output activations: scale and zero point of the output.
+  virtual void set_output_scale(float scale, int32_t zero_point) = 0;
   // weight_g_idx: the group of every column. Before the first pack().
   virtual void set_group_index(const std::vector<int32_t>& group_of_column) = 0;
   virtual size_t packed_bytes() const = 0;

@@ -93,7 +93,7 @@ class Checker {
     for (const TensorSpec& spec : format.layout(stored)) find(spec.name);
     for (const std::string& name : format.optional_tensors(stored)) find(name);
     files_.stored_weights.push_back(stored);
-    check_input_scale(entry);
+    check_activation_scales(entry);
   }
 
   void check_scalar(const std::string& name, bool required, const char* why) {
@@ -105,13 +105,17 @@ class Checker {
     }
   }
 
-  void check_input_scale(const PlanEntry& entry) {
+  void check_activation_scales(const PlanEntry& entry) {
     const auto& in = entry.scheme.input;
     const bool fixed = in && in->dynamic == DynamicMode::kStatic;
     const std::string& m = entry.module.name;
     check_scalar(m + ".input_scale", fixed, "the scheme has static activations");
     check_scalar(m + ".input_zero_point", fixed && !in->symmetric,
                  "the scheme has static asymmetric activations");
+    const auto& out = entry.scheme.output;
+    if (!out) return;
+    check_scalar(m + ".output_scale", true, "the scheme has output activations");
+    check_scalar(m + ".output_zero_point", !out->symmetric, "the scheme has asymmetric output activations");
   }
 
   void check_kv_scales() {

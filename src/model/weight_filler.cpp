@@ -29,6 +29,10 @@ void WeightFiller::fill(WeightTarget& linear) {
     const int32_t zero = input->symmetric ? 0 : static_cast<int32_t>(scalar(name + ".input_zero_point"));
     linear.set_input_scale(scalar(name + ".input_scale"), zero);
   }
+  if (const auto& output = linear.spec().scheme.output) {
+    const int32_t zero = output->symmetric ? 0 : static_cast<int32_t>(scalar(name + ".output_zero_point"));
+    linear.set_output_scale(scalar(name + ".output_scale"), zero);
+  }
   if (files_.checkpoint.find(name + ".bias")) linear.set_bias(read_vector(files_, name + ".bias"));
 }
 

@@ -22,6 +22,7 @@ namespace roundel {
 struct SmoothMapping {
   std::string smooth;                // "re:.*input_layernorm"
   std::vector<std::string> balance;  // {"re:.*q_proj", "re:.*k_proj", "re:.*v_proj"}
+  std::string where = {};            // "recipe.yaml: line 4: ", for messages
 };
 
 enum class SmoothAlgorithm { kSmoothQuant, kLogEqualization };

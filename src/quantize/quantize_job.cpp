@@ -258,7 +258,8 @@ class Job {
 
 bool needs_calibration(const Plan& plan) {
   const auto is_static = [](const PlanEntry& e) {
-    return e.scheme.weights && e.scheme.input && e.scheme.input->dynamic == DynamicMode::kStatic;
+    return e.scheme.weights &&
+           (e.scheme.output || (e.scheme.input && e.scheme.input->dynamic == DynamicMode::kStatic));
   };
   const bool keys = plan.kv_cache && plan.kv_cache->dynamic == DynamicMode::kStatic;
   return keys || std::any_of(plan.entries.begin(), plan.entries.end(), is_static);

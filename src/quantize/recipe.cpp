@@ -139,7 +139,8 @@ PlanRequest plan_request(const PlanText& text, const std::filesystem::path& reci
         m.quantize && std::holds_alternative<RtnStep>(*m.quantize) && m.request && !m.request->kv_cache;
     if (plain)
       for (const SchemeGroup& g : m.request->groups)
-        plain = plain && !(g.scheme.input && g.scheme.input->dynamic == DynamicMode::kStatic);
+        plain =
+            plain && !g.scheme.output && !(g.scheme.input && g.scheme.input->dynamic == DynamicMode::kStatic);
     if (!plain || read.modifiers.size() > 1)
       fail(ErrorCode::kUnsupported,
            "{} needs calibration data, or is one of several: `roundel quantize` runs it", m.where);

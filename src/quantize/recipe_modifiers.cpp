@@ -48,6 +48,7 @@ SmoothMapping read_pair(const RecipeNode& node, const YamlNode& pair) {
   if (smooth.size() != 1 || mapping.balance.empty())
     fail_at(name, pair, "a mapping needs layers that read, and one layer whose output is smoothed");
   mapping.smooth = smooth.front();
+  mapping.where = fmt::format("{}: line {}: ", name, pair.line);
   return mapping;
 }
 
@@ -59,7 +60,8 @@ SmoothMapping read_map(const RecipeNode& node, const YamlNode& yaml) {
     map.fail_at_key("activation_hook_target",
                     "set: activations are taken at the input of the balance layers; leave it out",
                     ErrorCode::kUnsupported);
-  SmoothMapping mapping{map.string("smooth_layer").value_or(""), map.strings("balance_layers")};
+  SmoothMapping mapping{map.string("smooth_layer").value_or(""), map.strings("balance_layers"),
+                        fmt::format("{}: line {}: ", node.name(), yaml.line)};
   if (mapping.smooth.empty() || mapping.balance.empty())
     fail_at(node.name(), yaml, "a mapping of " + node.what() + " needs smooth_layer and balance_layers");
   return mapping;

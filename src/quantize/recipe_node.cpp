@@ -51,8 +51,12 @@ RecipeNode::RecipeNode(const std::string& name, const YamlNode& node, std::strin
 
 void RecipeNode::check_keys(const std::vector<std::string>& known) const {
   for (const auto& [key, value] : node_.members)
-    if (std::find(known.begin(), known.end(), key.scalar) == known.end())
-      fail_at(name_, key, "unknown key \"" + key.scalar + "\" of " + what_ + did_you_mean(key.scalar, known));
+    if (std::find(known.begin(), known.end(), key.scalar) == known.end()) {
+      const std::string near = did_you_mean(key.scalar, known);
+      fail_at(name_, key,
+              fmt::format("unknown key \"{}\" of {}{}", key.scalar, what_,
+                          near.empty() ? fmt::format(" (known: {})", fmt::join(known, ", ")) : near));
+    }
 }
 
 const YamlNode* RecipeNode::find(const char* key) const {

@@ -113,10 +113,15 @@ class Planner {
   }
 
   void fill_observer(PlanEntry& entry) {
-    auto& input = entry.scheme.input;
-    if (!entry.scheme.weights || !input || input->dynamic != DynamicMode::kStatic) return;
-    if (input->observer.empty()) input->observer = "minmax";
-    need(fmt::format("the static activations of {} ({})", entry.module.name, describe(entry.scheme)));
+    if (!entry.scheme.weights) return;
+    bool any = false;
+    for (auto* args : {&entry.scheme.input, &entry.scheme.output}) {
+      if (!*args || (*args)->dynamic != DynamicMode::kStatic) continue;
+      if ((*args)->observer.empty()) (*args)->observer = "minmax";
+      any = true;
+    }
+    if (any)
+      need(fmt::format("the static activations of {} ({})", entry.module.name, describe(entry.scheme)));
   }
 
   void check_duo_scaling() {

@@ -46,11 +46,17 @@ class Reader {
     if (groups) read_groups(*groups);
     if (const YamlNode* kv = node_.find("kv_cache_scheme")) read_kv_cache(*kv);
     read_observers();
-    for (SchemeGroup& group : request_.groups) check_group(group);
+    for (size_t i = 0; i < request_.groups.size(); ++i) check_group(request_.groups[i], sources_[i]);
     return std::move(request_);
   }
 
  private:
+  // Where a group comes from: its map, or the name of its preset.
+  struct Source {
+    const YamlNode* node = nullptr;
+    std::string name;
+  };
+
   std::vector<std::string> targets() const {
     return node_.find("targets") ? node_.strings("targets") : std::vector<std::string>{"Linear"};
   }
@@ -69,6 +75,7 @@ class Reader {
 
   void add_preset(const YamlNode& name, std::vector<std::string> targets) {
     const std::string where = fmt::format("{}: line {}: scheme", name_, name.line);
+    sources_.push_back({&name, name.scalar});
     request_.groups.push_back({"", std::move(targets), find_preset(name.scalar, where).scheme});
   }
 
@@ -91,6 +98,7 @@ class Reader {
       SchemeGroup g{key.scalar, {"Linear"}, parse_scheme(json, group.where())};
       if (group.find("targets")) g.targets = group.strings("targets");
       request_.groups.push_back(std::move(g));
+      sources_.push_back({&value, key.scalar});
     }
   }
 
@@ -124,6 +132,12 @@ class Reader {
         names[i] = observer.string(parts[i]);
       }
     }
+    constexpr ArgsRole kRoles[3] = {ArgsRole::kWeights, ArgsRole::kInput, ArgsRole::kOutput};
+    for (int i = 0; i < 3; ++i) {
+      const YamlNode* key = node_.find(keys[i]);
+      if (names[i])
+        checked_observer(*names[i], kRoles[i], fmt::format("{}: line {}", name_, (key ? key : map)->line));
+    }
     for (SchemeGroup& group : request_.groups) {
       if (names[0] && group.scheme.weights) group.scheme.weights->observer = *names[0];
       if (names[1] && group.scheme.input) group.scheme.input->observer = *names[1];
@@ -131,27 +145,36 @@ class Reader {
     }
   }
 
-  void check_group(SchemeGroup& group) {
-    const std::string where = node_.where() + (group.name.empty() ? "" : ": " + group.name);
+  // "recipe.yaml: line 9: group_0.weights", the line that of the arguments where they are spelled out.
+  std::string where_of(const Source& source, const char* part) const {
+    const YamlNode* args = source.node->find(part);
+    return fmt::format("{}: line {}: {}.{}", name_, args ? args->line : source.node->line, source.name, part);
+  }
+
+  void check_group(SchemeGroup& group, const Source& source) {
+    const std::string where = where_of(source, "weights");
     if (auto& weights = group.scheme.weights) {
       if (weights->actorder == ActOrder::kGroup)
         fail(ErrorCode::kUnsupported,
              "{}: actorder \"group\" cannot be written: compressed-tensors removed it in 0.19, and its "
-             "readers "
-             "refuse weight_g_idx; use \"static\"",
+             "readers refuse weight_g_idx; use \"static\"",
              where);
-      weights->observer = checked_observer(weights->observer, ArgsRole::kWeights, where + ".weights");
-      check_kwargs(*weights, where + ".weights");
+      weights->observer = checked_observer(weights->observer, ArgsRole::kWeights, where);
+      check_kwargs(*weights, where);
       if (weights->observer == "memoryless_mse" && weights->strategy != Strategy::kChannel &&
           weights->strategy != Strategy::kGroup)
         fail(ErrorCode::kUnsupported,
              "{}: observer \"mse\" of weights needs one scale per channel or group, not {}", where,
              describe(*weights));
     }
-    if (auto& input = group.scheme.input; input && input->dynamic == DynamicMode::kStatic) {
-      input->observer = checked_observer(input->observer, ArgsRole::kInput, where + ".input_activations");
-      check_kwargs(*input, where + ".input_activations");
-    }
+    check_activations(group.scheme.input, ArgsRole::kInput, where_of(source, "input_activations"));
+    check_activations(group.scheme.output, ArgsRole::kOutput, where_of(source, "output_activations"));
+  }
+
+  static void check_activations(std::optional<QuantArgs>& args, ArgsRole role, const std::string& where) {
+    if (!args || args->dynamic != DynamicMode::kStatic) return;
+    args->observer = checked_observer(args->observer, role, where);
+    check_kwargs(*args, where);
   }
 
   static void check_kwargs(const QuantArgs& args, const std::string& where) {
@@ -173,6 +196,7 @@ class Reader {
   const RecipeNode& node_;
   const std::string& name_;
   PlanRequest request_;
+  std::vector<Source> sources_;  // of the groups
 };
 
 }  // namespace
@@ -190,7 +214,8 @@ std::optional<PlanRequest> read_quantization(const RecipeNode& node) {
 
 std::string checked_observer(const std::string& observer, ArgsRole role, const std::string& where) {
   const std::string name = normal_name(observer);
-  if (name.empty()) return role == ArgsRole::kInput ? "minmax" : "";  // what the original writes
+  const bool activations = role == ArgsRole::kInput || role == ArgsRole::kOutput;
+  if (name.empty()) return activations ? "minmax" : "";  // what the original writes
   if (std::find(kOtherObservers.begin(), kOtherObservers.end(), name) != kOtherObservers.end())
     fail(ErrorCode::kUnsupported, "{}: observer \"{}\" is not supported; supported are {}", where, observer,
          fmt::join(kObservers, ", "));

@@ -117,7 +117,7 @@ std::string check_scheme(const Scheme& scheme, PlanOrigin origin) {
   if (origin == PlanOrigin::kStored || !scheme.weights) return "";
   if (scheme.weights->actorder == ActOrder::kGroup)
     return ".weights: actorder \"group\" was removed from compressed-tensors in 0.19; use \"static\"";
-  for (const auto* args : {&scheme.weights, &scheme.input})
+  for (const auto* args : {&scheme.weights, &scheme.input, &scheme.output})
     if (*args && !(*args)->scale_dtype.empty())
       return fmt::format(
           ": scale_dtype \"{}\" is not supported, scales have the type of the weights; leave it out",
@@ -155,6 +155,11 @@ void check_modules(const PlanRequest& request, PlanResult* result) {
                            fmt::format("an embedding takes a weight-only scheme, not {}; ignore it or give "
                                        "it one of its own",
                                        describe(entry.scheme)));
+    if (entry.module.name == "lm_head" && entry.scheme.output && request.origin != PlanOrigin::kStored)
+      result->problems.add(
+          entry.module.name,
+          "its output activations are the logits, which are not quantized; ignore it or give "
+          "it a scheme without output_activations");
     if (request.origin != PlanOrigin::kStored && !is_float_source(entry.module.dtype))
       result->problems.add(entry.module.name,
                            fmt::format("its weights are {}; only BF16, F16 and F32 can be quantized",

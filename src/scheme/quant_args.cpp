@@ -94,8 +94,9 @@ std::string describe(const QuantArgs& a) {
   return text;
 }
 
-std::string describe(const Scheme& scheme) {
-  if (!scheme.weights) return "dense";
+namespace {
+
+std::string describe_input(const Scheme& scheme) {
   const QuantArgs& w = *scheme.weights;
   if (w.type == NumberType::kFloat && w.num_bits == 8) {
     if (!scheme.input) return "W8A16 FP8 " + size_suffix(w);
@@ -105,6 +106,17 @@ std::string describe(const Scheme& scheme) {
                                  w.type == NumberType::kFloat ? " float" : "", size_suffix(w));
   if (!w.symmetric) text += " asym";
   return scheme.input ? fmt::format("{}/{}", text, activation_suffix(*scheme.input)) : text;
+}
+
+}  // namespace
+
+std::string describe(const Scheme& scheme) {
+  if (!scheme.weights) return "dense";
+  const std::string text = describe_input(scheme);
+  if (!scheme.output) return text;
+  const QuantArgs& out = *scheme.output;
+  return fmt::format("{}, output {}{}{}", text, out.type == NumberType::kInt ? "int" : "fp", out.num_bits,
+                     out.symmetric ? "" : " asym");
 }
 
 }  // namespace roundel

@@ -10,7 +10,9 @@ constexpr std::string_view kSupported =
     "per tensor, "
     "channel, group or block; input activations int with num_bits 2 to 8 dynamic per token, int8 static per "
     "tensor, "
-    "float8 dynamic per token or group, float8 static per tensor";
+    "float8 dynamic per token or group, float8 static per tensor; output activations int8 or float8, static "
+    "per "
+    "tensor";
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
   fail(ErrorCode::kUnsupported, "{}: {}; {}", where, what, kSupported);
@@ -68,6 +70,8 @@ void check_input(const QuantArgs& a, const std::string& where) {
   check_dtypes(a, where);
   const bool dynamic = a.dynamic == DynamicMode::kDynamic;
   const bool fp8 = a.type == NumberType::kFloat;
+  if (!a.symmetric && a.num_bits < 8)
+    refuse(where, fmt::format("asymmetric int{} input activations are not supported", a.num_bits));
   if (dynamic && a.strategy == Strategy::kToken) return;
   if (dynamic && a.strategy == Strategy::kGroup && fp8) return;
   if (!dynamic && a.strategy == Strategy::kTensor && a.num_bits == 8) return;
@@ -75,17 +79,23 @@ void check_input(const QuantArgs& a, const std::string& where) {
          fmt::format("{}{} input activations are not supported", dynamic ? "" : "static ", describe(a)));
 }
 
+void check_output(const QuantArgs& a, const std::string& where) {
+  check_float(a, where);
+  check_dtypes(a, where);
+  if (a.dynamic == DynamicMode::kStatic && a.strategy == Strategy::kTensor && a.num_bits == 8) return;
+  refuse(where, fmt::format("{}{} output activations are not supported",
+                            a.dynamic == DynamicMode::kStatic ? "static " : "", describe(a)));
+}
+
 }  // namespace
 
 void require_supported(const Scheme& scheme, const std::string& where) {
-  if (scheme.output)
-    refuse(where + ".output_activations",
-           "quantized output activations are not supported, remove output_activations from the scheme");
-  if (scheme.input && !scheme.weights)
-    refuse(where + ".input_activations",
+  if ((scheme.input || scheme.output) && !scheme.weights)
+    refuse(where + (scheme.input ? ".input_activations" : ".output_activations"),
            "quantized activations of unquantized weights (or of attention) are not supported");
   if (!scheme.weights) return;
   check_weights(*scheme.weights, where + ".weights");
+  if (scheme.output) check_output(*scheme.output, where + ".output_activations");
   if (!scheme.input) return;
   check_input(*scheme.input, where + ".input_activations");
   if (scheme.weights->type == NumberType::kFloat && scheme.input->type == NumberType::kInt)

@@ -60,6 +60,68 @@ def bf16_values(file, name):
     return [struct.unpack("<f", b"\0\0" + data[i:i + 2])[0] for i in range(begin, end, 2)]
 
 
+def bf16_value(tensor):
+    dtype, shape, raw = tensor
+    check(shape == [1], "a scale has the shape %s", shape)
+    return int.from_bytes(raw, "little", signed=True) if dtype == "I8" else struct.unpack("<f", b"\0\0" + raw)[0]
+
+
+@test
+def static_scales_are_those_of_the_original(program, work):
+    """In FP32 it measures the same dense activations. Here its ends, their distance (asymmetric) and the scale are
+    rounded to BF16: 2^-8 each at most. A zero point follows the rounded range: one away at most."""
+    cases = json.loads((DATA / "calibration" / "observers.json").read_text())
+    check(len(cases) == 13, "%d cases", len(cases))
+    for name, case in cases.items():
+        args, outputs = case["args"], name.startswith("out_")
+        weights = {"num_bits": 8, "type": args["type"], "strategy": "tensor" if args["type"] == "float" else "channel"}
+        group = {"targets": ["Linear"], "weights": weights, "output_activations" if outputs else "input_activations": args}
+        recipe = work / "r.json"
+        recipe.write_text(json.dumps({"a_stage": {"a_modifiers": {"QuantizationModifier": {
+            "ignore": ["lm_head"], "config_groups": {"group_0": group}}}}}))
+        program.run("quantize", DENSE, "-o", work / name, "--recipe", recipe, "--calib", TEXT, "--samples", "16", "--seq-len",
+                    "64", "--sequential", "off")
+        tensors = faultkit.read_checkpoint(work / name)
+        made = {n for n in tensors if n.endswith(("put_scale", "put_zero_point"))}
+        check(made == {n for n in case["scales"] if args.get("symmetric") is False or not n.endswith("zero_point")},
+              "%s: static tensors differ: %s", name, sorted(made ^ case["scales"].keys())[:4])
+        for n in made:
+            got, want = bf16_value(tensors[n]), case["scales"][n]
+            limit = 1 if n.endswith("zero_point") else (2 if args["symmetric"] else 3) * 2 ** -8 * want
+            check(abs(got - want) <= limit, "%s: %s is %g, the original's %g", name, n, got, want)
+
+
+@test
+def static_outputs_are_read_back(program, work):
+    """Resumed or not, from the recipe that was saved or the first one: the same bytes; and the engine rounds with them."""
+    static = "{num_bits: 8, type: int, symmetric: %s, strategy: tensor, dynamic: false}"
+    (work / "r.yaml").write_text("""a_stage:
+  a_modifiers:
+    GPTQModifier:
+      ignore: [lm_head]
+      config_groups:
+        group_0:
+          targets: [Linear]
+          weights: {num_bits: 4, type: int, strategy: group, group_size: 32}
+          output_activations: %s
+""" % (static % "false"))
+    program.run("quantize", DENSE, "-o", work / "a", "--recipe", work / "r.yaml", *CALIB)
+    shutil.copy(work / "a" / "recipe.yaml", work / "saved.yaml")
+    program.run("quantize", DENSE, "-o", work / "b", "--recipe", work / "saved.yaml", *CALIB)
+    same_folders(work / "a", work / "b", "the saved recipe")
+    ids = [list(range(20, 60))]
+    with_outputs, _ = program.logits(work / "a", ids, work)
+    config = json.loads((work / "a" / "config.json").read_text())
+    check(config["quantization_config"]["config_groups"]["group_0"]["output_activations"]["symmetric"] is False, "config")
+    config["quantization_config"]["config_groups"]["group_0"]["output_activations"] = None
+    (work / "a" / "config.json").write_text(json.dumps(config))
+    without, _ = program.logits(work / "a", ids, work)
+    check(with_outputs != without, "output scales change no logit")
+    (work / "head.yaml").write_text((work / "r.yaml").read_text().replace("ignore: [lm_head]", "ignore: []"))
+    _, err = program.run("quantize", DENSE, "-o", work / "c", "--recipe", work / "head.yaml", *CALIB, expect=1)
+    check("lm_head" in err and "logits" in err and not (work / "c").exists(), "%s", err)
+
+
 @test
 def modifiers_of_one_kind_keep_apart(program, work):
     """Four modifiers of two kinds, each with modules of its own: the saved recipe leads to the same bytes."""
@@ -174,6 +236,9 @@ def reports_say_the_same(program, work):
     for m in report["modules"]:
         check(m["algorithm"] == "gptq" and 0 < m["loss_after"] < m["loss_before"] and 0 < m["relative_error"] < 1 and
               m["seconds"] >= 0, "%s", m)
+    check(report["asked_for"] == "--scheme W4A16:g32 --algorithm gptq" and report["source"] == str(DENSE) and
+          report["output"] == str(work / "o"), "%s", report)
+    check({m["bits_per_weight"] for m in report["modules"]} == {4.5}, "bits")  # 16 of scale for 32 weights
     text = page.read_text()
     tags = Tags()
     tags.feed(text)

@@ -147,7 +147,18 @@ def add_recipes(add):
         stage("    GPTQModifier: {scheme: W8A8, block_size: !!python/object/apply:os.system [ls]}\n"), ["line 3", "tag"])
     bad("k4-mapping-nothing", "a smoothing mapping that matches nothing", "Smoothing would silently not happen.",
         stage("    SmoothQuantModifier: {mappings: [[[\"re:.*nothing\"], \"re:.*input_layernorm\"]]}\n"
-              "    QuantizationModifier: {scheme: W8A8, ignore: [lm_head]}\n"), ["nothing"], file=())
+              "    QuantizationModifier: {scheme: W8A8, ignore: [lm_head]}\n"), ["line 3", "nothing"])
+    bad("k4-mapping-part", "a smoothing mapping that leaves out a reader", "The model would change.",
+        stage("    SmoothQuantModifier: {mappings: [[[\"re:.*q_proj\"], \"re:.*input_layernorm\"]]}\n"
+              "    QuantizationModifier: {scheme: W8A8, ignore: [lm_head]}\n"), ["line 3", "k_proj", "would change"])
+    bad("k4-output-dynamic", "dynamic output activations", "Only static ones are run.",
+        stage("    QuantizationModifier:\n      ignore: [lm_head]\n      config_groups:\n        g0:\n"
+              "          targets: [Linear]\n          weights: {num_bits: 8}\n"
+              "          output_activations: {num_bits: 8, strategy: token, dynamic: true}\n"), ["output_activations"])
+    bad("k4-output-head", "output activations of lm_head", "The logits are not quantized.",
+        stage("    QuantizationModifier:\n      config_groups:\n        g0:\n"
+              "          targets: [Linear]\n          weights: {num_bits: 8}\n"
+              "          output_activations: {num_bits: 8}\n"), ["lm_head", "logits"], file=())
     add("k4-recipe-and-algorithm", "K4", "--recipe and --algorithm", "Two answers to one question.",
         run_recipe("--algorithm", "gptq", *calib), with_data(stage("    QuantizationModifier: {scheme: W8A8}\n")),
         exit=[2], any=["--algorithm"])
@@ -182,7 +193,22 @@ def add_good(add):
         output={"scales_finite_positive": True, "files": ["recipe.yaml"]})
 
 
+def overflow(d):
+    """Weights that are finite, whose outputs are not: 32 x the largest BF16."""
+    m = toy()
+    tensors = m.tensors
+    for name in tensors:
+        if name.endswith("layers.1.mlp.up_proj.weight"):
+            dtype, shape, raw = tensors[name]
+            tensors[name] = (dtype, shape, b"\x7f\x7f" * (len(raw) // 2))
+    m.write(d / "model")
+    (d / "calib.txt").write_text(TEXT)
+
+
 def add_cases(add):
+    for algorithm in ("gptq", "awq", "best"):
+        add("k5-overflow-" + algorithm, "K5", "activations overflow under " + algorithm, "Name the module, write nothing.",
+            calibrated("--algorithm", algorithm, scheme="W4A16:g32"), overflow, all=["layers.1.mlp.down_proj", "infinite"])
     add_data(add)
     add_flags(add)
     add_recipes(add)

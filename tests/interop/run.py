@@ -4,6 +4,7 @@
 1. Each architecture: logits of a dense BF16 model, in FP32, against transformers.
 2. Each scheme: what `roundel quantize` wrote is loaded by transformers with compressed-tensors, and its logits are compared
    with those of `roundel logits` on the same folder.
+3. The same for calibrated schemes and recipes, on the tiny Llama of tests/data/golden.
 Prints a line for each comparison; the last line is 'N passed, N failed'. Needs the packages of requirements.txt.
 """
 import argparse
@@ -24,6 +25,8 @@ import transformers as t                                # noqa: E402
 t.utils.logging.disable_progress_bar()
 from safetensors.torch import load_file                 # noqa: E402
 
+DATA = pathlib.Path(__file__).resolve().parents[1] / "data"
+GOLDEN, TEXT = DATA / "golden" / "dense" / "tiny_llama", DATA / "wikitext-2" / "wiki.test.raw"
 COMMON = dict(vocab_size=512, hidden_size=128, intermediate_size=384, num_hidden_layers=2, num_attention_heads=4,
               num_key_value_heads=2, max_position_embeddings=512, bos_token_id=1, eos_token_id=0, pad_token_id=0,
               rms_norm_eps=1e-5, tie_word_embeddings=False)
@@ -52,6 +55,55 @@ SCHEMES += [("W%dA16" % bits, "none") for bits in range(2, 9)]
 MIXES = [("mix by layer", ["--scheme", "W4A16", "--rule", r"re:.*layers\.1\..*=W8A16:channel"], "none"),
          ("mix of formats", ["--scheme", "W4A16", "--rule", "re:.*self_attn.*=W8A8"], "int8"),
          ("one module dense", ["--scheme", "W4A16", "--rule", "model.layers.0.mlp.down_proj=none"], "none")]
+STATIC = "{num_bits: 8, type: %s, symmetric: %s, strategy: tensor, dynamic: false}"
+INT8, INT8_ASYM, FP8 = STATIC % ("int", "true"), STATIC % ("int", "false"), STATIC % ("float", "true")
+ROWS = "{num_bits: 8, type: int, symmetric: true, strategy: channel}"
+GROUPS = "{num_bits: 4, type: int, symmetric: %s, strategy: group, group_size: 32}"
+
+
+def modifier(name, groups=(), **options):
+    """groups: (targets, weights, input, output) each."""
+    text = "    %s:\n      ignore: [lm_head]\n" % name
+    for key, value in options.items():
+        text += "      %s: %s\n" % (key, value)
+    for i, (targets, *args) in enumerate(groups):
+        text += "      config_groups:\n" if i == 0 else ""
+        text += "        group_%d:\n          targets: [%s]\n" % (i, targets)
+        for key, value in zip(("weights", "input_activations", "output_activations"), args):
+            text += "          %s: %s\n" % (key, value)
+    return text
+
+
+QUANTIZE, GPTQ, MSE = "QuantizationModifier", "GPTQModifier", "{weights: mse, input: mse}"
+SMOOTH, AWQ = "    SmoothQuantModifier: {smoothing_strength: 0.8}\n", "    AWQModifier: {n_grid: 8, duo_scaling: both}\n"
+MLP, ATTENTION = "'re:.*mlp.*'", "'re:.*self_attn.*'"
+# flags, or a recipe; and how the activations are
+CALIBRATED = [
+    ("static FP8", ["--scheme", "FP8"], "fp8"),
+    ("static int8", ["--scheme", "W8A8:tensor:act-static"], "int8"),
+    ("static int8, asymmetric", ["--scheme", "W8A8:act-static:act-asym"], "int8"),
+    ("static int8, mse", modifier(QUANTIZE, [("Linear", ROWS, INT8)], observer=MSE), "int8"),
+    ("static outputs", modifier(QUANTIZE, [("Linear", ROWS, INT8, INT8)]), "int8"),
+    ("static outputs, asymmetric", modifier(QUANTIZE, [("Linear", ROWS, INT8, INT8_ASYM)]), "int8"),
+    ("static outputs, FP8", modifier(QUANTIZE, [("Linear", FP8, FP8, FP8)]), "fp8"),
+    ("W4A16 with static outputs", modifier(QUANTIZE, [("Linear", GROUPS % "true", "null", INT8)]), "fp8"),
+    ("FP8 key/value cache", ["--scheme", "W8A8", "--kv-cache", "fp8"], "int8"),
+    ("FP8 key/value cache alone", "    QuantizationModifier: {kv_cache_scheme: %s}\n" % FP8, "fp8"),
+    ("GPTQ, static order", modifier(GPTQ, [("Linear", GROUPS % "true")]), "none"),
+    ("GPTQ, no order", modifier(GPTQ, [("Linear", GROUPS % "false")], actorder="null"), "none"),
+    ("GPTQ W8A8", ["--scheme", "W8A8", "--algorithm", "gptq"], "int8"),
+    ("GPTQ W4A8, packed", ["--scheme", "W4A8", "--algorithm", "gptq"], "int8"),
+    ("GPTQ W4AFP8", ["--scheme", "W4AFP8", "--algorithm", "gptq"], "fp8"),
+    ("GPTQ FP8_BLOCK", ["--scheme", "FP8_BLOCK", "--algorithm", "gptq"], "fp8"),
+    ("GPTQ FP8 weights per channel", ["--scheme", "FP8_DYNAMIC:weights-only", "--algorithm", "gptq"], "none"),
+    ("SmoothQuant W8A8", SMOOTH + modifier(QUANTIZE, scheme="W8A8"), "int8"),
+    ("SmoothQuant, GPTQ, static int8", SMOOTH + modifier(GPTQ, [("Linear", ROWS, INT8)]), "int8"),
+    ("AWQ", AWQ + modifier(QUANTIZE, [("Linear", GROUPS % "false")]), "none"),
+    ("AWQ and GPTQ", AWQ + modifier(GPTQ, [("Linear", GROUPS % "true")]), "none"),
+    ("best", ["--scheme", "W4A16:g32", "--algorithm", "best"], "none"),
+    ("mixed groups", modifier(GPTQ, [(MLP, GROUPS % "true"), (ATTENTION, ROWS, INT8_ASYM)]), "int8"),
+    ("mixed modifiers", modifier(GPTQ, [(MLP, GROUPS % "false")]) + modifier(QUANTIZE, [(ATTENTION, FP8, FP8)]), "fp8"),
+]
 MAX_DIFFERENCE = 2e-3
 # Activations that are rounded again turn a last-bit difference into a whole step. How much that is on a model is measured:
 # the same Python model in FP64, and in FP32 with embeddings off by a millionth. Roundel may be a few times as far away.
@@ -114,13 +166,29 @@ def dense_logits(folder, ids):
         input_ids=ids, use_cache=False).logits.float()
 
 
+def decompressed(folder, ids, dtype):
+    model = t.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="eager").eval()
+    model(input_ids=ids[:1, :2], use_cache=False)  # the first forward decompresses
+    return torch.nn.Module.float(model)
+
+
+def has_integer_product(module):
+    scheme = getattr(module, "quantization_scheme", None)
+    weights, inputs = getattr(scheme, "weights", None), getattr(scheme, "input_activations", None)
+    return weights and inputs and weights.type == inputs.type == "int" and inputs.num_bits == 8
+
+
 @torch.no_grad()
 def quantized_logits(folder, ids):
     """Weights decompressed in BF16 as the library does it, then FP32 arithmetic with its own activation quantization; and
-    the largest KL divergence of the same computation with other rounding errors."""
-    model = t.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation="eager").eval()
-    model(input_ids=ids[:1, :2], use_cache=False)  # the first forward decompresses
-    torch.nn.Module.float(model)
+    the largest KL divergence of the same computation with other rounding errors. Where codes meet codes, roundel does not
+    round code * scale to BF16: there the library decompresses in FP32."""
+    model = decompressed(folder, ids, torch.bfloat16)
+    if any(has_integer_product(m) for m in model.modules()):
+        exact = dict(decompressed(folder, ids, torch.float32).named_modules())
+        for name, module in model.named_modules():
+            if has_integer_product(module):
+                module.weight.copy_(exact[name].weight)
     want, noise = model(input_ids=ids, use_cache=False).logits.float(), []
     embedding = model.get_input_embeddings()
     for seed in range(3):
@@ -159,9 +227,9 @@ def main():
         base = run.work / "base"
         make(t.LlamaConfig(**{**COMMON, "hidden_size": 256, "intermediate_size": 512}), base, 99)
 
-        def scheme(name, flags, activations):
+        def scheme(name, flags, activations, source=base):
             folder = run.work / "quantized"
-            run.command("quantize", base, "-o", folder, "--force", *flags)
+            run.command("quantize", source, "-o", folder, "--force", *flags)
             want, noise = quantized_logits(folder, run.ids)
             limit = None if activations == "none" else max(LEAST_KL, NOISE_FACTOR * noise)
             run.judge(name, want, run.logits(folder, "reference"), limit)
@@ -170,6 +238,16 @@ def main():
             run.attempt(text, lambda: scheme(text, ["--scheme", text], activations))
         for name, flags, activations in MIXES:
             run.attempt(name, lambda: scheme(name, flags, activations))
+
+        def calibrated(name, what, activations):
+            flags = what
+            if isinstance(what, str):
+                (run.work / "recipe.yaml").write_text("a_stage:\n  a_modifiers:\n" + what)
+                flags = ["--recipe", run.work / "recipe.yaml"]
+            scheme(name, [*flags, "--calib", TEXT, "--samples", 16, "--seq-len", 64], activations, GOLDEN)
+
+        for name, what, activations in CALIBRATED:
+            run.attempt(name, lambda: calibrated(name, what, activations))
         print("%d passed, %d failed" % (run.passed, run.failed))
         sys.exit(1 if run.failed or not run.passed else 0)
 

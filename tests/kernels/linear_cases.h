@@ -151,6 +151,17 @@ inline double error_budget(const LinearProblem& p, double magnitude) {
   return magnitude * (rounds + (within + segments + 4) * unit);
 }
 
+// max |x| * sum |w| for one output with float activations: what an error of x by a share of max |x| is multiplied by.
+inline double x_magnitude(const LinearCase& c, int64_t m, const float* row) {
+  if (c.problem.act != ActType::kFloat) return 0;
+  double most = 0, sum = 0;
+  for (int64_t k = 0; k < c.problem.k; ++k) {
+    most = std::max(most, static_cast<double>(std::fabs(c.x[m * c.ldx + k])));
+    sum += static_cast<double>(std::fabs(row[k]));
+  }
+  return most * sum;
+}
+
 // sum |x| |w| (+ |bias|) for one output, from a row that unpack_row gave. For int8 activations with a zero point
 // |x| + |x_zero|: both products are formed and subtracted.
 inline double magnitude_of(const LinearCase& c, int64_t m, int64_t n, const float* row) {

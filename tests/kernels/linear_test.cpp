@@ -93,7 +93,8 @@ void check_kernel(const LinearKernel& kernel, const LinearCase& c) {
     reference().unpack_row(p, wanted_packed, n, wanted_row.data());
     ASSERT_EQ(std::memcmp(row.data(), wanted_row.data(), row.size() * 4), 0) << "unpack_row " << n;
     for (int64_t m = 0; m < c.m; ++m) {
-      const double budget = error_budget(p, magnitude_of(c, m, n, row.data()));
+      const double budget =
+          error_budget(p, magnitude_of(c, m, n, row.data())) + kernel.x_error * x_magnitude(c, m, row.data());
       ASSERT_NEAR(y[m * ldy + n], wanted[m * ldy + n], budget) << "y[" << m << "][" << n << "]";
     }
   }

@@ -1,6 +1,8 @@
 // The SIMD operations against the reference: bit for bit where numbers become codes, else within a few units.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -218,6 +220,35 @@ TEST(VectorOps, QuantizersFollowTheirDefinition) {
       EXPECT_EQ(out[1], code % 2 == 0 ? low : high) << ops->name << " tie above " << low;
       EXPECT_EQ(out[2], -high) << ops->name;
       EXPECT_EQ(out[3], high) << ops->name;
+    }
+  }
+}
+
+TEST(VectorOps, OuterProducts) {
+  // By hand: two tokens, (1,2)^T (3) + (4,5)^T (6) = (27, 36), added to what is there.
+  const float a[] = {1, 2, 4, 5}, b[] = {3, 6};
+  for (const VectorOps* ops : supported()) {
+    float h[] = {100, 200};
+    ops->outer_products(a, 2, 2, b, 1, 1, 2, h, 1);
+    EXPECT_EQ(h[0], 127) << ops->name;
+    EXPECT_EQ(h[1], 236) << ops->name;
+  }
+  for (const VectorOps* ops : supported()) {
+    for (const auto& [m, n, tokens] : {std::array<int64_t, 3>{1, 1, 1},
+                                       {13, 31, 127},
+                                       {14, 32, 128},
+                                       {15, 33, 129},
+                                       {29, 17, 300},
+                                       {112, 128, 512}}) {
+      SCOPED_TRACE(fmt::format("{} m {} n {} tokens {}", ops->name, m, n, tokens));
+      const int64_t lda = m + 3, ldb = n + 2, ldh = n + 1;
+      const std::vector<float> left = randoms(lda * tokens, 21), right = randoms(ldb * tokens, 22);
+      std::vector<float> h = randoms(ldh * m, 23), expected = h;
+      ops->outer_products(left.data(), lda, m, right.data(), ldb, n, tokens, h.data(), ldh);
+      reference().outer_products(left.data(), lda, m, right.data(), ldb, n, tokens, expected.data(), ldh);
+      // A sum of `tokens` products of at most 16, of 24 bits.
+      for (size_t i = 0; i < h.size(); ++i) ASSERT_NEAR(h[i], expected[i], 16.0 * tokens * 0x1p-23);
+      for (int64_t r = 0; r < m; ++r) ASSERT_EQ(h[r * ldh + n], expected[r * ldh + n]);  // beside the matrix
     }
   }
 }

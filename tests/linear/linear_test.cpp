@@ -76,6 +76,35 @@ TEST(Linear, StaticInt8InputByHand) {
   EXPECT_EQ(product(kInt8Rows, input, kOneToFour, {0, 1, -5, 1000}, 2), 502.0f);
 }
 
+TEST(Linear, StaticOutputByHand) {
+  // The row {1, 2, 3, 4} / 2 times x: 1, -1.5, 2, 100.
+  const auto output = [](const QuantArgs& args, float scale, int32_t zero_point) {
+    Linear linear({"by_hand", 1, 4, Scheme{kInt8Rows, {}, args, ""}, DType::kF32});
+    linear.set_output_scale(scale, zero_point);
+    QuantizedRows rows;
+    rows.rows = 1, rows.cols = 4, rows.groups = 1;
+    rows.codes = kOneToFour, rows.scales = {0.5f};
+    linear.pack(rows);
+    ThreadPool pool(1);
+    const int64_t tokens = 4;
+    std::vector<float> x(static_cast<size_t>(tokens * kColumnUnit), 0.0f), y(static_cast<size_t>(tokens));
+    for (const auto& [t, first] : {std::pair{0, 2.0f}, {1, -3.0f}, {2, 4.0f}, {3, 200.0f}})
+      x[static_cast<size_t>(t * kColumnUnit)] = first;
+    LinearInput in(x.data(), tokens, 4, kColumnUnit);
+    linear.forward(in, y.data(), 1, pool);
+    return y;
+  };
+  QuantArgs args = args_of(8, NumberType::kInt, Strategy::kTensor);
+  // 1 / 0.4 = 2.5 to even 2; -3.75 to -4; 5; 250 to 127
+  EXPECT_EQ(output(args, 0.4f, 0), (std::vector<float>{0.8f, -4 * 0.4f, 2.0f, 127 * 0.4f}));
+  args.symmetric = false;  // code + 100 at most 127
+  EXPECT_EQ(output(args, 0.5f, 100), (std::vector<float>{1.0f, -1.5f, 2.0f, 27 * 0.5f}));
+  args = args_of(8, NumberType::kFloat, Strategy::kTensor);
+  // 17, -25.5, 34 in steps of 2, 2, 4 (E4M3): ties to even; 1700 to 448
+  EXPECT_EQ(output(args, 1 / 17.0f, 0), (std::vector<float>{16 * (1 / 17.0f), -26 * (1 / 17.0f),
+                                                            2.0f - 2 * (1 / 17.0f), 448 * (1 / 17.0f)}));
+}
+
 TEST(Linear, Fp8InputByHand) {
   // Weight 1, 2, 4, 8 as E4M3. Input scale 448 / 448 = 1; E4M3 neighbours: 17 -> 16 (a tie, to even), -0.3 -> -0.3125,
   // 0.001 -> 2^-9. (448 + 32 - 1.25 + 0.015625) / 2 = 239.3828125

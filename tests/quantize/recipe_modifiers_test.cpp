@@ -176,6 +176,26 @@ TEST(Recipe, NamesKeyLineAndNearestName) {
                {"line 8", "stratgy", "strategy"});
   expect_words(refusal(stage("    SmoothQuantModifier:\n      smoothing_strenght: 0.5\n")),
                {"line 4", "smoothing_strenght", "smoothing_strength"});
+  expect_words(refusal(stage("    SmoothQuantModifier:\n      zzz: 0.5\n")),
+               {"line 4", "zzz", "known: smoothing_strength, mappings"});
+}
+
+// Not the line of the modifier, but that of the arguments or of the observer's name.
+TEST(Recipe, NamesTheLineOfAGroupsArguments) {
+  const auto group = [](const std::string& weights, const std::string& input) {
+    return refusal(stage("    GPTQModifier:\n      config_groups:\n        g0:\n          weights: " +
+                         weights + "\n          input_activations: " + input + "\n"));
+  };
+  expect_words(group("{num_bits: 4, group_size: 32, actorder: group}", "null"),
+               {"line 6", "g0.weights", "actorder", "0.19"});
+  expect_words(group("{num_bits: 8, observer: minmx}", "null"), {"line 6", "g0.weights", "minmx", "minmax"});
+  expect_words(group("{num_bits: 8}", "{num_bits: 8, observer: mse, observer_kwargs: {maxshrnk: 0.2}}"),
+               {"line 7", "g0.input_activations", "maxshrnk", "maxshrink"});
+  expect_words(group("{num_bits: 8}", "{num_bits: 8, observer_kwargs: {maxshrink: 0.2}}"),
+               {"line 7", "maxshrink", "of minmax", "averaging_constant"});
+  expect_words(
+      refusal(stage("    QuantizationModifier:\n      scheme: FP8\n      observer:\n        input: minmx\n")),
+      {"line 6", "minmx", "did you mean \"minmax\""});
 }
 
 TEST(Recipe, RefusesValuesThatCannotBe) {

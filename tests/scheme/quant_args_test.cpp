@@ -142,7 +142,8 @@ TEST(Supported, TakesTheSchemesOfThePresetsAndTheirVariants) {
         EXPECT_NO_THROW(require_supported(scheme_of(weights), "g")) << weights;
         const Json token = {
             {"num_bits", bits}, {"strategy", "token"}, {"dynamic", true}, {"symmetric", symmetric}};
-        EXPECT_NO_THROW(require_supported(scheme_of(weights, token), "g")) << weights;
+        const std::string error = error_of([&] { require_supported(scheme_of(weights, token), "g"); });
+        EXPECT_EQ(error.empty(), symmetric || bits == 8) << weights << error;
       }
   EXPECT_NO_THROW(require_supported(scheme_of({{"strategy", "channel"}}, {{"symmetric", false}}), "g"));
 }
@@ -180,7 +181,14 @@ TEST(Supported, RefusesTheRestByName) {
   }
   Scheme output = preset("W8A8");
   output.output = QuantArgs{};
-  EXPECT_TRUE(contains(error_of([&] { require_supported(output, "g"); }), "output_activations"));
+  require_supported(output, "g");
+  EXPECT_EQ(describe(output), "W8A8 channel/token, output int8");
+  for (const QuantArgs& bad : {QuantArgs{.num_bits = 4}, QuantArgs{.dynamic = DynamicMode::kDynamic},
+                               QuantArgs{.type = NumberType::kFloat, .symmetric = false}}) {
+    output.output = bad;
+    EXPECT_TRUE(contains(error_of([&] { require_supported(output, "g"); }), "g.output_activations"))
+        << describe(bad);
+  }
 }
 
 }  // namespace

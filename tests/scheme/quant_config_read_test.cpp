@@ -144,7 +144,7 @@ TEST(QuantConfig, RefusesByNameWhatItCannotRead) {
       {group({{"format", "mxfp4-pack-quantized"}}), "MXFP4"},
       {group({{"weights", {{"num_bits", 11}}}}),
        "config_groups.group_0.weights: num_bits 11 is not supported"},
-      {group({{"output_activations", Json::object()}}), "output_activations"},
+      {group({{"output_activations", {{"dynamic", true}, {"strategy", "token"}}}}), "output_activations"},
       {group({{"wieghts", nullptr}}), "unknown key \"wieghts\"; did you mean \"weights\"?"},
       {group({{"weights", {{"num_bits", "four"}}}}), "num_bits is \"four\""},
       {{{"moe_sparsity_config", {{"method", "prune"}}}}, "moe_sparsity_config"},

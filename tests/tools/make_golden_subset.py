@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-WHOLE = ["w8a8", "w4a16_asym_g32", "fp8_dynamic", "mixed"]
+WHOLE = ["w8a8", "w4a16_asym_g32", "fp8_dynamic", "mixed", "w8a8_asym_static", "gptq_w4a16_g32_actorder_group"]
 TOKENS = 16
 # case -> rows kept (0: all of them) of a layer
 DOWN, K = "model.layers.0.mlp.down_proj", "model.layers.0.self_attn.k_proj"

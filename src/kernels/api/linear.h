@@ -67,6 +67,9 @@ struct LinearKernel {
   void (*run)(const LinearProblem&, const uint8_t* packed, const LinearArgs&, ThreadPool&);
   // Row `row` of the weight as floats (K), scales applied: how an embedding reads a weight that is packed for the head.
   void (*unpack_row)(const LinearProblem&, const uint8_t* packed, int64_t row, float* out);
+  // How far an activation (kFloat), as this kernel multiplies it, is from the float at most, as a share of the token's
+  // largest. 0: it is the float.
+  double x_error = 0;
 };
 
 }  // namespace roundel

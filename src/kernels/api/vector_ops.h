@@ -39,6 +39,9 @@ struct VectorOps {
 
   float (*dot)(const float* a, const float* b, int64_t n);
   void (*axpy)(float a, const float* x, int64_t n, float* y);  // y += a x
+  // h (m,n) += sum over t of a[t]^T b[t], for a (tokens,m) and b (tokens,n). Sums of 128 tokens at a time, in order.
+  void (*outer_products)(const float* a, int64_t lda, int64_t m, const float* b, int64_t ldb, int64_t n,
+                         int64_t tokens, float* h, int64_t ldh);
 };
 
 }  // namespace roundel

@@ -115,6 +115,16 @@ void axpy(float a, const float* x, int64_t n, float* y) {
   for (int64_t i = 0; i < n; ++i) y[i] += a * x[i];
 }
 
+void outer_products(const float* a, int64_t lda, int64_t m, const float* b, int64_t ldb, int64_t n,
+                    int64_t tokens, float* h, int64_t ldh) {
+  for (int64_t r = 0; r < m; ++r)
+    for (int64_t c = 0; c < n; ++c) {
+      double sum = 0;
+      for (int64_t t = 0; t < tokens; ++t) sum += static_cast<double>(a[t * lda + r]) * b[t * ldb + c];
+      h[r * ldh + c] += static_cast<float>(sum);
+    }
+}
+
 }  // namespace
 
 extern const VectorOps kReferenceOps = {"reference_ops",
@@ -130,6 +140,7 @@ extern const VectorOps kReferenceOps = {"reference_ops",
                                         fake_quantize_e4m3,
                                         fake_quantize_int,
                                         dot,
-                                        axpy};
+                                        axpy,
+                                        outer_products};
 
 }  // namespace roundel

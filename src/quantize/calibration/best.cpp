@@ -129,8 +129,11 @@ void search_scales(const Matrix& w, const QuantArgs& args, DType dtype, const st
         const float* x = w.row(r) + c0;
         const float lo = std::min(0.0f, *std::min_element(x, x + n));
         const float hi = std::max(0.0f, *std::max_element(x, x + n));
+        const auto at = static_cast<size_t>(r * rows->groups + g);
         float least = std::numeric_limits<float>::infinity();
-        Qparams best;
+        Qparams best;  // where no error is finite, that of rounding to nearest stays
+        best.scale = rows->scales[at];
+        if (!rows->zero_points.empty()) best.zero_point = rows->zero_points[at];
         for (int i = -2; i < kSteps; ++i) {
           const float p = 1 - kStep * static_cast<float>(i);
           const Qparams q = compute_qparams(args, dtype, round_to(dtype, p * lo), round_to(dtype, p * hi));
@@ -141,7 +144,6 @@ void search_scales(const Matrix& w, const QuantArgs& args, DType dtype, const st
             best = q;
           }
         }
-        const auto at = static_cast<size_t>(r * rows->groups + g);
         rows->scales[at] = best.scale;
         if (!rows->zero_points.empty()) rows->zero_points[at] = static_cast<int8_t>(best.zero_point);
       }

@@ -22,6 +22,19 @@ StoredWeight stored_weight(const PlanEntry& e) {
   return {e.module.name, e.scheme, e.module.rows, e.module.cols, e.module.dtype, false};
 }
 
+Qparams write_qparams(const RangeObserver& observer, const PlanEntry& e, const char* which, bool symmetric,
+                      const CalibrationOutput& out) {
+  const Qparams q = observer.qparams(e.module.dtype);
+  uint8_t scale[8] = {};
+  narrow_from_float(e.module.dtype, &q.scale, scale, 1);
+  out.write(e.module.name + which + "_scale", 0, scale, dtype_size(e.module.dtype));
+  if (!symmetric) {
+    const auto zero = static_cast<int8_t>(q.zero_point);
+    out.write(e.module.name + which + "_zero_point", 0, &zero, 1);
+  }
+  return q;
+}
+
 bool is_calibrated_head(const Plan& plan) {
   const PlanEntry* head = plan.find("lm_head");
   return head && has_static_input(*head);
@@ -68,10 +81,13 @@ bool is_calibrated_tensor(const ModelFiles& files, const Plan& plan, const std::
 }
 
 std::vector<TensorSpec> activation_tensors(const PlanEntry& entry) {
-  if (!has_static_input(entry)) return {};
-  std::vector<TensorSpec> specs = {{entry.module.name + ".input_scale", entry.module.dtype, {1}}};
-  if (!entry.scheme.input->symmetric)
-    specs.push_back({entry.module.name + ".input_zero_point", DType::kI8, {1}});
+  std::vector<TensorSpec> specs;
+  const auto add = [&](const char* which, const QuantArgs& args) {
+    specs.push_back({entry.module.name + which + "_scale", entry.module.dtype, {1}});
+    if (!args.symmetric) specs.push_back({entry.module.name + which + "_zero_point", DType::kI8, {1}});
+  };
+  if (has_static_input(entry)) add(".input", *entry.scheme.input);
+  if (entry.scheme.weights && entry.scheme.output) add(".output", *entry.scheme.output);
   return specs;
 }
 
@@ -94,6 +110,7 @@ struct Calibrator::Impl {
         smoother(f, c.steps),
         memory(plan_memory(f, c, uses_second(), aims_at_dense())),
         runner(f, c.samples, memory.on_disk, t) {
+    reuse_freed_buffers();  // many of a few MiB, for every sample
     for (const std::string& name : methods.unmatched(plan))
       fail(ErrorCode::kInvalid, "the step {} matches no module that the plan quantizes", name);
     if (aims_at_dense()) dense_runner = std::make_unique<LayerRunner>(f, c.samples, memory.on_disk, t);
@@ -129,6 +146,8 @@ struct Calibrator::Impl {
   void key_values(int64_t index, DecoderLayer& quantized, DecoderLayer& reads, const CalibrationOutput& out);
   void write_module(const LayerModule& module, const QuantizedRows& rows, const RangeObserver* observer,
                     Linear* linear, const CalibrationOutput& out);
+  void observe_output(const LayerModule& module, Linear& quantized, const Linear& reads,
+                      const CalibrationOutput& out);
 
   const ModelFiles& files;
   const Plan& plan;
@@ -151,15 +170,26 @@ void Calibrator::Impl::write_module(const LayerModule& module, const QuantizedRo
   find_format(e.scheme.format, e.module.name).store(stored, rows, out.write);
   if (linear) linear->pack(rows);
   if (!observer) return;
-  const Qparams q = observer->qparams(e.module.dtype);
-  uint8_t scale[8] = {};
-  narrow_from_float(e.module.dtype, &q.scale, scale, 1);
-  out.write(e.module.name + ".input_scale", 0, scale, dtype_size(e.module.dtype));
-  if (!e.scheme.input->symmetric) {
-    const auto zero = static_cast<int8_t>(q.zero_point);
-    out.write(e.module.name + ".input_zero_point", 0, &zero, 1);
-  }
+  const Qparams q = write_qparams(*observer, e, ".input", e.scheme.input->symmetric, out);
   if (linear) linear->set_input_scale(q.scale, q.zero_point);
+}
+
+// Scales of what the module puts out over all samples.
+void Calibrator::Impl::observe_output(const LayerModule& module, Linear& quantized, const Linear& reads,
+                                      const CalibrationOutput& out) {
+  const PlanEntry& e = *module.entry;
+  RangeObserver observer(*e.scheme.output, e.module.name + ": output");
+  Activations y;
+  for (size_t i = 0; i < runner.store().size(); ++i) {
+    runner.store().look(i, [&](const SampleState& s) {
+      y.reshape(s.input.rows, e.module.rows);
+      LinearInput input = s.input.input();
+      reads.forward(input, y.row(0), y.ld, pool);
+      observer.observe(y, pool);
+    });
+  }
+  const Qparams q = write_qparams(observer, e, ".output", e.scheme.output->symmetric, out);
+  quantized.set_output_scale(q.scale, q.zero_point);
 }
 
 void Calibrator::Impl::key_values(int64_t index, DecoderLayer& quantized, DecoderLayer& reads,
@@ -246,6 +276,7 @@ void Calibrator::Impl::stage(Stage s, LayerWeights& weights, DecoderLayer& quant
     CalibratedModule row;
     const QuantizedRows rows = quantizer.quantize(m, methods.of(m.entry->module), &row);
     write_module(m, rows, has_static_input(*m.entry) ? observers.find(*m.entry) : nullptr, &linear, out);
+    if (m.entry->scheme.output) observe_output(m, linear, find_linear(reads, m.entry->module.name), out);
     row.algorithm = smoothed.steps[row.module] + row.algorithm;
     row.seconds = seconds_now() - start;
     report.push_back(std::move(row));

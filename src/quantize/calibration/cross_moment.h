@@ -20,6 +20,7 @@ class CrossMoment {
 
  private:
   Matrix mean_;
+  Activations difference_;  // of one call
   int64_t tokens_ = 0;
 };
 

@@ -16,7 +16,7 @@ class InputMoments {
  public:
   // What is asked for: the matrix, and the mean and range of each channel.
   InputMoments(int64_t cols, bool with_second, bool with_channels);
-  // The sums run over the tokens in order, in parts of kPart, whatever the number of threads.
+  // The sums run over the tokens in order, whatever the number of threads.
   void add(const Activations& x, ThreadPool& pool);
   void finish(ThreadPool& pool);
   // The inputs were divided by s (cols) afterwards.
@@ -32,16 +32,13 @@ class InputMoments {
   int64_t bad_channel() const;
 
  private:
-  static constexpr int64_t kPart = 1024;
-  void take_part(ThreadPool& pool);
-  void add_channel(size_t c, const float* row);
+  void add_channels(const Activations& x, int64_t c0, int64_t c1);
 
   int64_t cols_;
   bool with_second_, with_channels_;
   bool finished_ = false;
-  int64_t tokens_ = 0, filled_ = 0;
-  Matrix part_;  // (cols, kPart): the inputs, transposed
-  Matrix second_, product_;
+  int64_t tokens_ = 0;
+  Matrix second_;  // until finish() the lower triangle only
   std::vector<double> sum_abs_;
   std::vector<float> mean_abs_, lo_, hi_;
 };

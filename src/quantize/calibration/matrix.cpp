@@ -55,6 +55,21 @@ void PackedMatrix::multiply(const float* x, int64_t m, int64_t ldx, float* y, in
   kernel_->run(problem_, packed_.data(), args, pool);
 }
 
+void add_outer_products(Columns a, Columns b, int64_t tokens, Triangle triangle, Matrix* h,
+                        ThreadPool& pool) {
+  constexpr int64_t kRows = 112, kCols = 128;  // of a piece of work
+  CHECK(h->rows == a.cols && h->cols == b.cols);
+  const int64_t across = ceil_div(b.cols, kCols);
+  pool.parallel_for(ceil_div(a.cols, kRows) * across, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t r0 = i / across * kRows, m = std::min(kRows, a.cols - r0);
+      const int64_t c0 = i % across * kCols, n = std::min(kCols, b.cols - c0);
+      if (triangle == Triangle::kLower && c0 >= r0 + m) continue;
+      vector_ops().outer_products(a.data + r0, a.ld, m, b.data + c0, b.ld, n, tokens, h->row(r0) + c0, h->ld);
+    }
+  });
+}
+
 double quadratic_form(const Matrix& d, const PackedMatrix& h, ThreadPool& pool) {
   constexpr int64_t kRows = 512;
   const VectorOps& ops = vector_ops();

@@ -41,6 +41,16 @@ class PackedMatrix {
   Buffer packed_;
 };
 
+// Columns of a row-major matrix: `cols` floats at each row, rows `ld` apart.
+struct Columns {
+  const float* data;
+  int64_t ld, cols;
+};
+enum class Triangle { kWhole, kLower };
+// h (a.cols,b.cols) += sum over tokens t of a[t]^T b[t]; of kLower at least the lower triangle. The order of the sums does
+// not depend on the number of threads.
+void add_outer_products(Columns a, Columns b, int64_t tokens, Triangle triangle, Matrix* h, ThreadPool& pool);
+
 // Of every row r of d (m,k): d_r . h . d_r^T, h symmetric: the squared error of output r whose weights are off by d_r, when
 // h is the second moment of the inputs. Returns the sum over rows.
 double quadratic_form(const Matrix& d, const PackedMatrix& h, ThreadPool& pool);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/log.h"
 #include "base/thread_pool.h"
 #include "scheme/target.h"
 
@@ -86,9 +87,15 @@ void Smoother::resolve(const std::vector<SmoothMapping>& mappings, const std::ve
         for (const std::string& b : pair.balance)
           if (!reads(b))
             fail(ErrorCode::kInvalid,
-                 "smoothing mapping \"{}\": {} reads {} too and is not among its balance layers: the model "
+                 "{}smoothing mapping \"{}\": {} reads {} too and is not among its balance layers: the model "
                  "would change",
-                 mappings[i].smooth, prefix + b, smooth);
+                 mappings[i].where, mappings[i].smooth, prefix + b, smooth);
+        if (!used[i] && !shapes_agree(files_.config, pair))
+          log_warn(
+              "{}smoothing mapping \"{}\" is left out: a head of {} serves several heads of {} "
+              "(grouped-query "
+              "attention)",
+              mappings[i].where, mappings[i].smooth, smooth, prefix + pair.balance.front());
         used[i] = true;
         wanted = shapes_agree(files_.config, pair);
       }
@@ -98,11 +105,11 @@ void Smoother::resolve(const std::vector<SmoothMapping>& mappings, const std::ve
   for (size_t i = 0; i < mappings.size(); ++i)
     if (!used[i])
       fail(ErrorCode::kInvalid,
-           "smoothing mapping \"{}\" with balance layers \"{}\" matches nothing that can be smoothed; "
+           "{}smoothing mapping \"{}\" with balance layers \"{}\" matches nothing that can be smoothed; "
            "possible "
            "in each layer are input_layernorm, post_attention_layernorm, v_proj before o_proj and up_proj "
            "before down_proj",
-           mappings[i].smooth, fmt::join(mappings[i].balance, "\", \""));
+           mappings[i].where, mappings[i].smooth, fmt::join(mappings[i].balance, "\", \""));
 }
 
 namespace {

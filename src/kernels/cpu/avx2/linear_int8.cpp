@@ -14,23 +14,22 @@ namespace {
 struct Madd {
   using Isa = Avx2;
   typedef int32_t Sum __attribute__((vector_size(32)));
-  struct W {
-    __m256i even, odd;
-  };
-  using X = W;
+  using W = __m256i;
+  using X = __m256i;
+  static constexpr int kParts = 2;
   static constexpr int kXBytes = 2;
+  static constexpr bool kFloats = false;
+  template <int kPart>
   ROUNDEL_INLINE W weights(__m256i bytes) {
-    return {_mm256_and_si256(bytes, _mm256_set1_epi16(0x00ff)), _mm256_srli_epi16(bytes, 8)};
+    return kPart == 0 ? _mm256_and_si256(bytes, _mm256_set1_epi16(0x00ff)) : _mm256_srli_epi16(bytes, 8);
   }
+  template <int kPart>
   ROUNDEL_INLINE X load_x(const uint8_t* x, int64_t k) {
-    int32_t pairs[2];
-    memcpy(pairs, x + 2 * k, 8);
-    return {_mm256_set1_epi32(pairs[0]), _mm256_set1_epi32(pairs[1])};
+    int32_t pair;
+    memcpy(&pair, x + 2 * k + 4 * kPart, 4);
+    return _mm256_set1_epi32(pair);
   }
-  ROUNDEL_INLINE Sum dot(Sum sum, W w, X x) {
-    sum += (Sum)_mm256_madd_epi16(w.even, x.even);
-    return sum + (Sum)_mm256_madd_epi16(w.odd, x.odd);
-  }
+  ROUNDEL_INLINE Sum dot(Sum sum, W w, X x) { return sum + (Sum)_mm256_madd_epi16(w, x); }
   static int32_t prepare(const int8_t* x, int64_t n, uint8_t* to) {
     const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15,  //
                                            0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);

@@ -1,4 +1,5 @@
-// y[M,N] = x[M,K] . w[N,K]^T with int8 activations, over one tile. Included by an instruction set's folder only.
+// y[M,N] = x[M,K] . w[N,K]^T in integers, over one tile. Included by an instruction set's folder only. Activations are
+// int8 codes, or floats, of which each segment is rounded here to 16-bit integers with a scale of its own.
 //
 // Lanes are output rows (tile.h): a step multiplies four columns of 16 rows, unsigned bytes, with four broadcast
 // activations, signed bytes, and adds the four products to 32-bit sums, exactly. Weights are stored as q + offset
@@ -6,7 +7,8 @@
 //   sum x (q - zp) = sum x (q + offset) - (offset + zp) * sum x
 //   total[r] += scale[g][r] * float(that)
 //   y = (total - x_zero * row_sum[r]) * x_scale
-// 1024 columns stay exact: 1024 * 128 * 255 < 2^31. As with floats there are two ways with equal results: direct for
+// With floats, scale[g][r] is times the segment's x scale, and y = total.
+// 1024 columns stay exact: 1024 * 128 * 255 < 2^31, and 1024 * 32767 * (15 + 16) < 2^31 for weights of 4 bits. As with floats there are two ways with equal results: direct for
 // up to 4 tokens, and panel, where bytes are read in place and nibbles are unpacked to bytes once for all tokens:
 //   panel [columns/4][16 rows][4] bytes, 16 KiB for each block; x copy [panel][token][1024 + pad]
 #pragma once
@@ -16,13 +18,17 @@
 namespace roundel {
 
 // Isa8: how integers are multiplied.
-//   using W, X;                                          // four columns of kLanes rows; four activations, broadcast
-//   static constexpr int kXBytes;                        // bytes of one prepared activation
-//   static W weights(I bytes);
-//   static X load_x(const uint8_t* x, int64_t k);
-//   using Sum;                                           // kLanes int32, a vector of int so that no cast splits it
-//   static Sum dot(Sum sum, W w, X x);                     // sum + the four products
+//   using W, X;                              // columns of kLanes rows; activations, broadcast
+//   static constexpr int kParts;             // four columns are multiplied in so many parts, one after the other: fewer
+//                                            // registers hold them
+//   static constexpr int kXBytes;            // bytes of one prepared activation
+//   template <int kPart> static W weights(I bytes);
+//   template <int kPart> static X load_x(const uint8_t* x, int64_t k);
+//   using Sum;                               // kLanes int32, a vector of int so that no cast splits it
+//   static Sum dot(Sum sum, W w, X x);       // sum + the part's products
+//   static constexpr bool kFloats;           // whether activations are floats
 //   static int32_t prepare(const int8_t* x, int64_t n, uint8_t* to);   // returns the sum; pads with zeros to 8
+//   static int32_t prepare(const float* x, int64_t n, uint8_t* to, float* scale);   // of kFloats
 template <class Isa8, bool kNibbles>
 struct IntLinear {
   using Isa = typename Isa8::Isa;
@@ -35,6 +41,35 @@ struct IntLinear {
   static constexpr int kBytes = kNibbles ? 64 : 128;  // of 8 columns x 16 rows
   static constexpr int32_t kOffset = kNibbles ? 8 : 128;
   static constexpr int64_t kXStride = kIntSegment * Isa8::kXBytes + kXPad;
+  static_assert(kNibbles || !Isa8::kFloats);
+
+  // What is known of a segment of a token's activations.
+  struct XSegment {
+    int32_t sum;
+    float scale;  // of kFloats
+  };
+  static_assert(sizeof(XSegment) == 8);
+
+  static XSegment prepare(const LinearTile& t, int64_t token, int64_t k, int64_t n, uint8_t* to) {
+    XSegment s;
+    if constexpr (Isa8::kFloats) {
+      s.sum = Isa8::prepare(t.args->x + token * t.args->ldx + k, n, to, &s.scale);
+    } else {
+      s.sum = Isa8::prepare(t.args->x_codes + token * t.args->ldx + k, n, to);
+      s.scale = 1;
+    }
+    return s;
+  }
+
+  template <int kPart>
+  struct Part {
+    static constexpr int value = kPart;
+  };
+  template <class Function>
+  static inline __attribute__((always_inline)) void each_part(Function f) {
+    f(Part<0>());
+    if constexpr (Isa8::kParts == 2) f(Part<1>());
+  }
 
   // Eight columns: the first four and the last four.
   static inline __attribute__((always_inline)) void decode(const uint8_t* p, I (&w)[2][V]) {
@@ -57,16 +92,26 @@ struct IntLinear {
     return t.has_zero ? Isa::iadd(offset, Finish::zero_point_int(t, base, g, v)) : offset;
   }
 
-  static inline __attribute__((always_inline)) void fold(typename Isa8::Sum sum, I corr, int32_t x_sum,
+  static inline __attribute__((always_inline)) void fold(typename Isa8::Sum sum, I corr, const XSegment& x,
                                                          F scale, float* total) {
-    const I exact = Isa::isub((I)sum, Isa::imul(corr, Isa::iset1(x_sum)));
+    const I exact = Isa::isub((I)sum, Isa::imul(corr, Isa::iset1(x.sum)));
+    if (Isa8::kFloats) scale = Isa::mul(scale, Isa::set1(x.scale));
     Isa::store(total, Isa::fma(Isa::to_float(exact), scale, Isa::load(total)));
+  }
+
+  static void finish(const LinearTile& t, int64_t block, int64_t token, const float* total) {
+    if (Isa8::kFloats) {
+      Finish::float_row(t, block, token, total);
+    } else {
+      Finish::int_row(t, block, token, total);
+    }
   }
 
   // ---- direct ----
 
   template <int MR, int NB>
-  static void direct_blocks(const LinearTile& t, int64_t block, int64_t x_stride, int64_t segments) {
+  static void direct_blocks(const LinearTile& t, int64_t block, int64_t x_stride, const XSegment* xs,
+                            int64_t segments) {
     alignas(64) float total[MR][NB * kBlockRows] = {};
     const uint8_t* base[NB];
     for (int b = 0; b < NB; ++b) base[b] = t.packed + (block + b) * t.stride;
@@ -99,11 +144,14 @@ struct IntLinear {
             for (int h = 0; h < 2; ++h) {
 #pragma GCC unroll 2
               for (int v = 0; v < V; ++v) {
-                const typename Isa8::W wide = Isa8::weights(w[h][v]);
+                each_part([&](auto part) __attribute__((always_inline)) {
+                  const typename Isa8::W wide = Isa8::template weights<part.value>(w[h][v]);
 #pragma GCC unroll 4
-                for (int m = 0; m < MR; ++m) {
-                  acc[m][b][v] = Isa8::dot(acc[m][b][v], wide, Isa8::load_x(x[m], k + 4 * h));
-                }
+                  for (int m = 0; m < MR; ++m) {
+                    acc[m][b][v] =
+                        Isa8::dot(acc[m][b][v], wide, Isa8::template load_x<part.value>(x[m], k + 4 * h));
+                  }
+                });
               }
             }
           }
@@ -116,7 +164,7 @@ struct IntLinear {
             const I corr = correction(t, base[b], g, v);
 #pragma GCC unroll 4
             for (int m = 0; m < MR; ++m) {
-              fold(acc[m][b][v], corr, t.x_sums[m * segments + segment], scale,
+              fold(acc[m][b][v], corr, xs[m * segments + segment], scale,
                    &total[m][b * kBlockRows + v * Isa::kLanes]);
             }
           }
@@ -124,31 +172,31 @@ struct IntLinear {
       }
     }
     for (int m = 0; m < MR; ++m) {
-      for (int b = 0; b < NB; ++b) Finish::int_row(t, block + b, t.token0 + m, &total[m][b * kBlockRows]);
+      for (int b = 0; b < NB; ++b) finish(t, block + b, t.token0 + m, &total[m][b * kBlockRows]);
     }
   }
 
   template <int MR>
   static void direct(const LinearTile& t) {
     const int64_t x_stride = (t.k + kStep - 1) / kStep * kStep * Isa8::kXBytes;
+    auto* const xs = reinterpret_cast<XSegment*>(t.x_segments);
     int64_t segments = 0;
     for (int m = 0; m < MR; ++m) {
-      const int8_t* x = t.args->x_codes + (t.token0 + m) * t.args->ldx;
-      int32_t* sums = t.x_sums + m * segments;
       int64_t segment = 0;
       for (int64_t g = 0; g < t.groups; ++g) {
         const int64_t begin = g * t.group, end = begin + t.group < t.k ? begin + t.group : t.k;
         for (int64_t k = begin; k < end; k += kIntSegment) {
           const int64_t n = end - k < kIntSegment ? end - k : kIntSegment;
-          sums[segment++] = Isa8::prepare(x + k, n, t.x + m * x_stride + k * Isa8::kXBytes);
+          xs[m * segments + segment++] =
+              prepare(t, t.token0 + m, k, n, t.x + m * x_stride + k * Isa8::kXBytes);
         }
       }
       segments = segment;
     }
     constexpr int NB = Isa::direct_blocks(MR);
     int64_t block = t.block0;
-    for (; block + NB <= t.block1; block += NB) direct_blocks<MR, NB>(t, block, x_stride, segments);
-    for (; block < t.block1; ++block) direct_blocks<MR, 1>(t, block, x_stride, segments);
+    for (; block + NB <= t.block1; block += NB) direct_blocks<MR, NB>(t, block, x_stride, xs, segments);
+    for (; block < t.block1; ++block) direct_blocks<MR, 1>(t, block, x_stride, xs, segments);
   }
 
   // ---- panel ----
@@ -187,7 +235,7 @@ struct IntLinear {
 
   template <int MR>
   static void micro(const uint8_t* x, const uint8_t* const* weights, int64_t columns, const float* scales,
-                    const int32_t* corrections, const int32_t* x_sums, int64_t sums_stride, float* total) {
+                    const int32_t* corrections, const XSegment* xs, float* total) {
     typename Isa8::Sum acc[MR][B][V];
 #pragma GCC unroll 16
     for (int m = 0; m < MR; ++m)
@@ -198,21 +246,24 @@ struct IntLinear {
     const uint8_t* wb[B];
     for (int b = 0; b < B; ++b) wb[b] = weights[b];
     for (int64_t k = 0; k < columns; k += 4) {
-      typename Isa8::W w[B][V];
-#pragma GCC unroll 2
-      for (int b = 0; b < B; ++b)
-#pragma GCC unroll 2
-        for (int v = 0; v < V; ++v) {
-          w[b][v] = Isa8::weights(Isa::iload(wb[b] + k * kBlockRows + v * Isa::kLanes * 4));
-        }
-#pragma GCC unroll 16
-      for (int m = 0; m < MR; ++m) {
-        const typename Isa8::X xk = Isa8::load_x(x + m * kXStride, k);
+      each_part([&](auto part) __attribute__((always_inline)) {
+        typename Isa8::W w[B][V];
 #pragma GCC unroll 2
         for (int b = 0; b < B; ++b)
 #pragma GCC unroll 2
-          for (int v = 0; v < V; ++v) acc[m][b][v] = Isa8::dot(acc[m][b][v], w[b][v], xk);
-      }
+          for (int v = 0; v < V; ++v) {
+            const I bytes = Isa::iload(wb[b] + k * kBlockRows + v * Isa::kLanes * 4);
+            w[b][v] = Isa8::template weights<part.value>(bytes);
+          }
+#pragma GCC unroll 16
+        for (int m = 0; m < MR; ++m) {
+          const typename Isa8::X xk = Isa8::template load_x<part.value>(x + m * kXStride, k);
+#pragma GCC unroll 2
+          for (int b = 0; b < B; ++b)
+#pragma GCC unroll 2
+            for (int v = 0; v < V; ++v) acc[m][b][v] = Isa8::dot(acc[m][b][v], w[b][v], xk);
+        }
+      });
     }
 #pragma GCC unroll 2
     for (int b = 0; b < B; ++b)
@@ -223,23 +274,22 @@ struct IntLinear {
         const I corr = Isa::iload(corrections + lane);
 #pragma GCC unroll 16
         for (int m = 0; m < MR; ++m) {
-          fold(acc[m][b][v], corr, x_sums[m * sums_stride], scale, total + m * B * kBlockRows + lane);
+          fold(acc[m][b][v], corr, xs[m * kMaxSegments], scale, total + m * B * kBlockRows + lane);
         }
       }
   }
 
   template <int MR>
-  static void micro_tokens(const Panel& p, const uint8_t* x, const int32_t* x_sums, float* total) {
+  static void micro_tokens(const Panel& p, const uint8_t* x, const XSegment* xs, float* total) {
     int64_t done = 0;
     for (int s = 0; s < p.segments; ++s) {
       const uint8_t* w[B];
       for (int b = 0; b < B; ++b) w[b] = p.weights[b] + done * kBlockRows;
-      micro<MR>(x + done * Isa8::kXBytes, w, p.length[s], p.scales[s], p.corrections[s], x_sums + s,
-                kMaxSegments, total);
+      micro<MR>(x + done * Isa8::kXBytes, w, p.length[s], p.scales[s], p.corrections[s], xs + s, total);
       done += p.length[s];
     }
   }
-  using MicroFn = void (*)(const Panel&, const uint8_t*, const int32_t*, float*);
+  using MicroFn = void (*)(const Panel&, const uint8_t*, const XSegment*, float*);
 
   template <int MR>
   static MicroFn micro_for(int64_t tokens) {
@@ -249,25 +299,23 @@ struct IntLinear {
     return micro_tokens<MR>;
   }
 
-  static void multiply(const LinearTile& t, const Panel& p, const uint8_t* x, const int32_t* x_sums,
+  static void multiply(const LinearTile& t, const Panel& p, const uint8_t* x, const XSegment* xs,
                        float* total) {
     const int64_t tokens = t.token1 - t.token0;
     int64_t left = (tokens + kTokens - 1) / kTokens;
     for (int64_t m = 0; m < tokens; --left) {
       const int64_t rows = (tokens - m + left - 1) / left;
-      micro_for<kTokens>(rows)(p, x + m * kXStride, x_sums + m * kMaxSegments, total + m * B * kBlockRows);
+      micro_for<kTokens>(rows)(p, x + m * kXStride, xs + m * kMaxSegments, total + m * B * kBlockRows);
       m += rows;
     }
   }
 
-  static void prepare_x(const LinearTile& t, const Panel& p, uint8_t* to, int32_t* x_sums) {
-    for (int64_t m = t.token0; m < t.token1; ++m, to += kXStride, x_sums += kMaxSegments) {
-      const int8_t* from = t.args->x_codes + m * t.args->ldx + p.begin;
-      uint8_t* at = to;
+  static void prepare_x(const LinearTile& t, const Panel& p, uint8_t* to, XSegment* xs) {
+    for (int64_t m = t.token0; m < t.token1; ++m, to += kXStride, xs += kMaxSegments) {
+      int64_t done = 0;
       for (int s = 0; s < p.segments; ++s) {
-        x_sums[s] = Isa8::prepare(from, p.length[s], at);
-        from += p.length[s];
-        at += p.length[s] * Isa8::kXBytes;
+        xs[s] = prepare(t, m, p.begin + done, p.length[s], to + done * Isa8::kXBytes);
+        done += p.length[s];
       }
     }
   }
@@ -281,12 +329,13 @@ struct IntLinear {
     const int64_t strip_size = tokens * B * kBlockRows;
     for (int64_t i = 0; i < strips * strip_size; i += Isa::kLanes) Isa::store(t.totals + i, Isa::zero());
 
+    auto* const xs = reinterpret_cast<XSegment*>(t.x_segments);
     Panel p;
     for (int64_t k = 0; k < t.k;) {
       int64_t end = k;
       for (int64_t i = 0; i < most && end < t.k; ++i) {
         p.plan(t, end);
-        prepare_x(t, p, t.x + i * x_size, t.x_sums + i * tokens * kMaxSegments);
+        prepare_x(t, p, t.x + i * x_size, xs + i * tokens * kMaxSegments);
         end = p.begin + p.columns;
       }
       for (int64_t strip = 0; strip < strips; ++strip) {
@@ -298,8 +347,7 @@ struct IntLinear {
             // Rows beyond the last block are computed from it and thrown away.
             decode_block(t, block < t.block1 ? block : t.block1 - 1, b, p);
           }
-          multiply(t, p, t.x + i * x_size, t.x_sums + i * tokens * kMaxSegments,
-                   t.totals + strip * strip_size);
+          multiply(t, p, t.x + i * x_size, xs + i * tokens * kMaxSegments, t.totals + strip * strip_size);
           at = p.begin + p.columns;
         }
       }
@@ -308,8 +356,8 @@ struct IntLinear {
     for (int64_t strip = 0; strip < strips; ++strip) {
       for (int64_t m = 0; m < tokens; ++m) {
         for (int b = 0; b < B && t.block0 + strip * B + b < t.block1; ++b) {
-          Finish::int_row(t, t.block0 + strip * B + b, t.token0 + m,
-                          t.totals + strip * strip_size + (m * B + b) * kBlockRows);
+          finish(t, t.block0 + strip * B + b, t.token0 + m,
+                 t.totals + strip * strip_size + (m * B + b) * kBlockRows);
         }
       }
     }

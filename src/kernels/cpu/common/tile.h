@@ -31,7 +31,7 @@ constexpr int64_t kDirectTokens = 4;
 constexpr int64_t kPrefetch = 1024;
 // A tile's tokens at most: a panel column serves so many products that decoding it costs < 1 %.
 constexpr int64_t kTileTokens = 256;
-constexpr int64_t kTileBlocks = 8;
+constexpr int64_t kTileBlocks = 32;
 // Copied activations of a tile, in rows that are a panel's columns long plus one cache line, so that the rows of
 // different tokens lie in different sets of the cache. At least one panel of the most tokens must fit: 1024 integers
 // of 16 bits (AVX2) are the longest row. 528 KiB, half of a small L2 cache.
@@ -47,10 +47,11 @@ struct LinearTile {
   int64_t block0 = 0, block1 = 0;  // rows 16 * block0 .. min(n, 16 * block1)
   int64_t token0 = 0, token1 = 0;
   const LinearArgs* args = nullptr;
-  // Scratch, on 64 bytes: x: x_bytes; totals: kTileTokens * kTileBlocks * 16; x_sums: x_bytes / kStep.
+  // Scratch, on 64 bytes: x: x_bytes; totals: kTileTokens * kTileBlocks * 16; x_segments: 8 bytes for each of at most
+  // x_bytes / kStep segments.
   uint8_t* x = nullptr;
   float* totals = nullptr;
-  int32_t* x_sums = nullptr;
+  uint8_t* x_segments = nullptr;
   int64_t x_bytes = 0;
 };
 
@@ -62,6 +63,7 @@ void avx512_f8a16_tile(const LinearTile&);
 void avx512_bf16_tile(const LinearTile&);
 void avx512_f16_tile(const LinearTile&);
 void avx512_f32_tile(const LinearTile&);
+void avx512vnni_w4a16_tile(const LinearTile&);
 void avx512vnni_w4a8_tile(const LinearTile&);
 void avx512vnni_w8a8_tile(const LinearTile&);
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/api/vector_ops.h"
+#include "kernels/cpu/common/outer_products.h"
 #include "kernels/cpu/common/tile.h"
 #include "kernels/cpu/common/vector_math.h"
 
@@ -209,7 +210,8 @@ struct Ops {
             fake_quantize_e4m3,
             fake_quantize_int,
             dot,
-            axpy};
+            axpy,
+            OuterProducts<Isa>::run};
   }
 };
 

@@ -22,10 +22,10 @@ thread_local Scratch scratch;
 void attach_scratch(LinearTile& tile, int64_t x_bytes) {
   constexpr int64_t kTotals = kTileTokens * kTileBlocks * kBlockRows * 4;
   tile.x_bytes = round_up(x_bytes, 64);
-  uint8_t* memory = scratch.reserve(tile.x_bytes + kTotals + tile.x_bytes / kStep * 4);
+  uint8_t* memory = scratch.reserve(tile.x_bytes + kTotals + tile.x_bytes / kStep * 8);
   tile.x = memory;
   tile.totals = reinterpret_cast<float*>(memory + tile.x_bytes);
-  tile.x_sums = reinterpret_cast<int32_t*>(memory + tile.x_bytes + kTotals);
+  tile.x_segments = memory + tile.x_bytes + kTotals;
 }
 
 void drive(LinearTileFn fn, const LinearLayout& at, const LinearProblem& p, const uint8_t* packed,
@@ -126,14 +126,14 @@ struct CpuLinear {
   static void unpack_row(const LinearProblem& p, const uint8_t* packed, int64_t row, float* out) {
     unpack_linear_row(LinearLayout(kForm, p), p, packed, row, out);
   }
-  static constexpr LinearKernel named(const char* name) {
-    return {name, supports, packed_bytes, pack, run, unpack_row};
+  static constexpr LinearKernel named(const char* name, double x_error = 0) {
+    return {name, supports, packed_bytes, pack, run, unpack_row, x_error};
   }
 };
 
 template <CpuSupports kCpu, WeightForm kForm, LinearTileFn kTile>
-constexpr LinearKernel float_kernel(const char* name) {
-  return CpuLinear<kCpu, kForm, ActType::kFloat, kTile>::named(name);
+constexpr LinearKernel float_kernel(const char* name, double x_error = 0) {
+  return CpuLinear<kCpu, kForm, ActType::kFloat, kTile>::named(name, x_error);
 }
 template <CpuSupports kCpu, WeightForm kForm, LinearTileFn kTile>
 constexpr LinearKernel int8_kernel(const char* name) {
@@ -144,10 +144,15 @@ constexpr LinearKernel int8_kernel(const char* name) {
 
 using enum WeightForm;
 
+// Half a step of 16-bit integers, when the step is at most 2 / 32767 of the largest value.
+constexpr double kInt16Error = 1.0 / 32767 * (1 + 0x1p-20);
+
 extern const LinearKernel kAvx512W8A8 =
     int8_kernel<avx512vnni_supports, kU8, avx512vnni_w8a8_tile>("avx512vnni_w8a8_gemm");
 extern const LinearKernel kAvx512W4A8 =
     int8_kernel<avx512vnni_supports, kU4, avx512vnni_w4a8_tile>("avx512vnni_w4a8_gemm");
+extern const LinearKernel kAvx512VnniW4A16 =
+    float_kernel<avx512vnni_supports, kU4, avx512vnni_w4a16_tile>("avx512vnni_w4a16_gemm", kInt16Error);
 extern const LinearKernel kAvx512W4A16 =
     float_kernel<avx512_supports, kU4, avx512_w4a16_tile>("avx512_w4a16_gemm");
 extern const LinearKernel kAvx512W8A16 =
