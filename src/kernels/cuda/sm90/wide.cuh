@@ -1,9 +1,9 @@
 // y = x w^T for 9 to 64 tokens, on the warpgroup tensor cores (wgmma): a warpgroup takes 64 rows of the weight as its A
 // operand, turned from codes to 16-bit floats in registers, and tokens as columns of B, which the copy engine brings into
 // shared memory in the 128-byte swizzle. 4-bit codes and activations become bf16; bytes half precision, for activations
-// that are codes too (x16). Each warp asks for its own weights, the first for the activations of
-// all, both in a ring of stages of 256 columns (128 where they are not an even number). Products of one group are summed by the tensor cores, groups in float registers; blocks that share rows leave
-// parts for the next kernel to add.
+// that are codes too (x16). Each warp asks for its own weights, the first for the activations of all, both in a ring of
+// stages of 256 columns (128 where they are not an even number). Products of one group are summed by the tensor cores,
+// groups in float registers; blocks that share rows leave parts for the next kernel to add.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -55,10 +55,6 @@ template <int kN, bool kHalf>
 __device__ __forceinline__ void multiply_group(float (&c)[kN / 2], const uint32_t (&a)[4], uint32_t b,
                                                int sum);
 
-#define ROUNDEL_A "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(whole_operand(b)), "r"(sum)
-#define ROUNDEL_C8(i)                                                                         \
-  "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), \
-      "+f"(c[i + 6]), "+f"(c[i + 7])
 template <>
 __device__ __forceinline__ void multiply_group<16, false>(float (&c)[8], const uint32_t (&a)[4], uint32_t b,
                                                           int sum) {
@@ -67,8 +63,8 @@ __device__ __forceinline__ void multiply_group<16, false>(float (&c)[8], const u
       "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 "
       "{%0,%1,%2,%3,%4,%5,%6,%7}, "
       "{%8,%9,%10,%11}, %12, p, 1, 1, 0;\n}"
-      : ROUNDEL_C8(0)
-      : ROUNDEL_A);
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(whole_operand(b)), "r"(sum));
 }
 template <>
 __device__ __forceinline__ void multiply_group<16, true>(float (&c)[8], const uint32_t (&a)[4], uint32_t b,
@@ -78,8 +74,8 @@ __device__ __forceinline__ void multiply_group<16, true>(float (&c)[8], const ui
       "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 "
       "{%0,%1,%2,%3,%4,%5,%6,%7}, "
       "{%8,%9,%10,%11}, %12, p, 1, 1, 0;\n}"
-      : ROUNDEL_C8(0)
-      : ROUNDEL_A);
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(whole_operand(b)), "r"(sum));
 }
 template <>
 __device__ __forceinline__ void multiply_group<32, false>(float (&c)[16], const uint32_t (&a)[4], uint32_t b,
@@ -89,8 +85,9 @@ __device__ __forceinline__ void multiply_group<32, false>(float (&c)[16], const 
       "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
       "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, "
       "{%16,%17,%18,%19}, %20, p, 1, 1, 0;\n}"
-      : ROUNDEL_C8(0), ROUNDEL_C8(8)
-      : ROUNDEL_A);
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+        "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(whole_operand(b)), "r"(sum));
 }
 template <>
 __device__ __forceinline__ void multiply_group<32, true>(float (&c)[16], const uint32_t (&a)[4], uint32_t b,
@@ -100,8 +97,9 @@ __device__ __forceinline__ void multiply_group<32, true>(float (&c)[16], const u
       "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
       "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, "
       "{%16,%17,%18,%19}, %20, p, 1, 1, 0;\n}"
-      : ROUNDEL_C8(0), ROUNDEL_C8(8)
-      : ROUNDEL_A);
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+        "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(whole_operand(b)), "r"(sum));
 }
 template <>
 __device__ __forceinline__ void multiply_group<64, false>(float (&c)[32], const uint32_t (&a)[4], uint32_t b,
@@ -112,8 +110,12 @@ __device__ __forceinline__ void multiply_group<64, false>(float (&c)[32], const 
       "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%"
       "27,%28,%29,%30,%31}, "
       "{%32,%33,%34,%35}, %36, p, 1, 1, 0;\n}"
-      : ROUNDEL_C8(0), ROUNDEL_C8(8), ROUNDEL_C8(16), ROUNDEL_C8(24)
-      : ROUNDEL_A);
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+        "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+        "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]),
+        "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]),
+        "+f"(c[30]), "+f"(c[31])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(whole_operand(b)), "r"(sum));
 }
 template <>
 __device__ __forceinline__ void multiply_group<64, true>(float (&c)[32], const uint32_t (&a)[4], uint32_t b,
@@ -124,11 +126,13 @@ __device__ __forceinline__ void multiply_group<64, true>(float (&c)[32], const u
       "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%"
       "27,%28,%29,%30,%31}, "
       "{%32,%33,%34,%35}, %36, p, 1, 1, 0;\n}"
-      : ROUNDEL_C8(0), ROUNDEL_C8(8), ROUNDEL_C8(16), ROUNDEL_C8(24)
-      : ROUNDEL_A);
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+        "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+        "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]),
+        "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]),
+        "+f"(c[30]), "+f"(c[31])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(whole_operand(b)), "r"(sum));
 }
-#undef ROUNDEL_A
-#undef ROUNDEL_C8
 
 // Codes of 16 rows and 16 columns as bf16: 128 + code, less 136.
 __device__ __forceinline__ void widen_codes(uint32_t (&a)[4], uint32_t word) {
