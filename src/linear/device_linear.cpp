@@ -236,7 +236,7 @@ DeviceInputForm DeviceLinear::input_form(int64_t m) const {
 }
 
 bool DeviceLinear::fuses_gate(int64_t m) const {
-  return alternating() && kernel_->fuses_gate(problem_, input_form(m).form, m, device_.info());
+  return alternating() && kernel_->fuses_gate(problem_, m, device_.info());
 }
 
 bool DeviceLinear::fuses_norm(int64_t m) const {

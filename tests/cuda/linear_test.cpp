@@ -239,7 +239,7 @@ TEST(DeviceLinear, MultipliesCodesOfOneScale) {
           for (const bool gated : {false, true}) {
             const LinearProblem p = weights(code, 8, n, k, 0, false);
             if (!kernel->supports(p, d.info()).ok) continue;
-            if (gated && (n % 16 != 0 || !kernel->fuses_gate(p, DeviceForm{kind}, m, d.info()))) continue;
+            if (gated && (n % 16 != 0 || !kernel->fuses_gate(p, m, d.info()))) continue;
             Both both(p, m, m == 33);
             both.pack(*kernel);
             QuantizeArgs q;

@@ -78,8 +78,8 @@ struct DeviceLinearKernel {
   // Rows of the weight as floats (count,K): ids on the device, in packed order; scales applied.
   void (*unpack_rows)(const LinearProblem&, const uint8_t* packed, const int32_t* ids, int64_t id_stride,
                       int64_t count, float* out, int64_t ldo, DeviceStream);
-  // Whether run() can do `gated` for m tokens of this form.
-  bool (*fuses_gate)(const LinearProblem&, const DeviceForm&, int64_t m, const DeviceInfo&);
+  // Whether run() can do `gated` for m tokens.
+  bool (*fuses_gate)(const LinearProblem&, int64_t m, const DeviceInfo&);
   // Whether run() can do `residual`, and whether it can do `add`, for m tokens.
   bool (*fuses_norm)(const LinearProblem&, int64_t m, const DeviceInfo&);
   bool (*adds)(const LinearProblem&, int64_t m, const DeviceInfo&);

@@ -56,7 +56,7 @@ void x16_to_bf16(const DeviceLinearArgs& a, int64_t k, uint16_t* y, int64_t ldy,
 // linear.cpp: y = x w^T through bf16 rows in the workspace, a block of rows at a time.
 using UnpackRows = void (*)(const LinearProblem&, const uint8_t* packed, int64_t row0, int64_t rows,
                             uint16_t* w, int64_t ldw, DeviceStream);
-bool not_in_any_form(const LinearProblem&, const DeviceForm&, int64_t m, const DeviceInfo&);
+bool never_takes_bytes(const LinearProblem&, const DeviceForm&, int64_t m, const DeviceInfo&);
 // int8 by int8, and E4M3 by E4M3 on compute capability 9.0: one scale a row, one a token, more than kSmallTokens tokens.
 bool units_take_bytes(const LinearProblem& p, const DeviceForm& form, int64_t m, const DeviceInfo& info);
 bool never_fuses(const LinearProblem&, int64_t m, const DeviceInfo&);

@@ -187,7 +187,7 @@ int units_run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearA
 
 }  // namespace
 
-bool not_in_any_form(const LinearProblem&, const DeviceForm&, int64_t, const DeviceInfo&) {
+bool never_takes_bytes(const LinearProblem&, const DeviceForm&, int64_t, const DeviceInfo&) {
   return false;
 }
 bool units_take_bytes(const LinearProblem& p, const DeviceForm& form, int64_t m, const DeviceInfo& info) {
@@ -244,15 +244,15 @@ int multiply_unpacked(const LinearProblem& p, const uint8_t* packed, const Devic
 
 namespace roundel {
 extern const DeviceLinearKernel kSm80Dense = {
-    "sm80_bf16_cublaslt",    cuda::dense_supports,  cuda::dense_bytes,      cuda::pack_plain,
-    cuda::unpack_plain_rows, cuda::not_in_any_form, cuda::never_fuses,      cuda::never_fuses,
-    cuda::not_in_any_form,   cuda::no_x16,          cuda::common_workspace, cuda::dense_run};
+    "sm80_bf16_cublaslt",    cuda::dense_supports, cuda::dense_bytes,      cuda::pack_plain,
+    cuda::unpack_plain_rows, cuda::never_fuses,    cuda::never_fuses,      cuda::never_fuses,
+    cuda::never_takes_bytes, cuda::no_x16,         cuda::common_workspace, cuda::dense_run};
 extern const DeviceLinearKernel kSm80Units = {
-    "sm80_units_unpack_cublaslt", cuda::units_support,   cuda::units_bytes,        cuda::pack_units,
-    cuda::unpack_unit_rows,       cuda::not_in_any_form, cuda::never_fuses,        cuda::never_fuses,
-    cuda::units_take_bytes,       cuda::no_x16,          cuda::unpacked_workspace, cuda::units_run};
+    "sm80_units_unpack_cublaslt", cuda::units_support, cuda::units_bytes,        cuda::pack_units,
+    cuda::unpack_unit_rows,       cuda::never_fuses,   cuda::never_fuses,        cuda::never_fuses,
+    cuda::units_take_bytes,       cuda::no_x16,        cuda::unpacked_workspace, cuda::units_run};
 extern const DeviceLinearKernel kSm80Plain = {
-    "sm80_any_unpack_cublaslt", cuda::any_supports,    cuda::plain_bytes,   cuda::pack_plain,
-    cuda::unpack_plain_rows,    cuda::not_in_any_form, cuda::never_fuses,   cuda::never_fuses,
-    cuda::not_in_any_form,      cuda::no_x16,          cuda::any_workspace, cuda::any_run};
+    "sm80_any_unpack_cublaslt", cuda::any_supports, cuda::plain_bytes,   cuda::pack_plain,
+    cuda::unpack_plain_rows,    cuda::never_fuses,  cuda::never_fuses,   cuda::never_fuses,
+    cuda::never_takes_bytes,    cuda::no_x16,       cuda::any_workspace, cuda::any_run};
 }  // namespace roundel

@@ -47,7 +47,7 @@ DeviceLinearArgs rows_of(const DeviceLinearArgs& a, int64_t first, int64_t count
 }
 
 // Tokens from which on wgmma is the faster way.
-constexpr int64_t kWideFrom = 2;
+constexpr int64_t kWideFrom = 9;
 
 bool goes_wide(const UnitLayout& u, int64_t m) {
   return m >= kWideFrom && m <= kSmallMaxTokens && wide_weights(u);
@@ -57,12 +57,12 @@ bool wants_x16(const LinearProblem& p, int64_t m) {
   return m > 1 && m <= kSmallMaxTokens && (u.bits == 8 || !goes_wide(u, m));
 }
 
-bool fuses_gate(const LinearProblem& p, const DeviceForm& form, int64_t m, const DeviceInfo& info) {
-  const UnitLayout u = unit_layout(p);
-  const bool plain = form.kind == DeviceForm::Kind::kNone;
-  if (goes_wide(u, m) && (u.bits == 4 ? plain : !plain && form.group == 0)) return true;
-  return m <= kSmallMaxTokens && choose_small_tiles(u, std::min(m, kSmallAtOnce), 1, true, info).stages > 0;
+bool fuses_gate(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
+  if (p.code == CodeType::kInt && p.bits <= 4 && goes_wide(unit_layout(p), m)) return true;
+  return m <= kSmallMaxTokens &&
+         choose_small_tiles(unit_layout(p), std::min(m, kSmallAtOnce), 1, true, info).stages > 0;
 }
+
 // A block reads all of a token's residual, so only one token's.
 bool fuses_norm(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
   return m == 1 && p.k % 8 == 0 && choose_small_tiles(unit_layout(p), m, 1, false, info).stages > 0;

@@ -1,4 +1,4 @@
-// y = x w^T for 2 to 64 tokens, on the warpgroup tensor cores (wgmma): a warpgroup takes 64 rows of the weight as its A
+// y = x w^T for 9 to 64 tokens, on the warpgroup tensor cores (wgmma): a warpgroup takes 64 rows of the weight as its A
 // operand, turned from codes to 16-bit floats in registers, and tokens as columns of B, which the copy engine brings into
 // shared memory in the 128-byte swizzle. 4-bit codes and activations become bf16; bytes half precision, for activations
 // that are codes too (x16). Each warp asks for its own weights, the first for the activations of all, both in a ring of
