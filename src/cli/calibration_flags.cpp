@@ -23,9 +23,11 @@ void CalibrationFlags::declare(CLI::App& command) {
       ->type_name("NAME")
       ->capture_default_str();
   command
-      .add_option("--smooth", smooth,
-                  "SmoothQuant first, of this strength (0.5 to 0.8 is usual); needs --calib")
-      ->check(CLI::Range(0.0, 1.0))
+      .add_option(
+          "--smooth", smooth,
+          "SmoothQuant first, of this strength (0 to 1; 0.5 to 0.8 is usual), or auto: the best for each "
+          "activation is searched; needs --calib")
+      ->check(CLI::Range(0.0, 1.0) | CLI::IsMember({"auto"}))
       ->type_name("ALPHA");
   command.add_option("--kv-cache", kv_cache, "Scales for a key/value cache in this type: fp8; needs --calib")
       ->check(CLI::IsMember({"fp8"}))
@@ -72,9 +74,11 @@ void CalibrationFlags::check(const CLI::App& command) const {
 
 Recipe CalibrationFlags::recipe(const QuantFlags& quant) const {
   Recipe recipe{.name = "command line", .modifiers = {}};
-  if (smooth) {
+  if (!smooth.empty()) {
     Modifier m{.kind = "SmoothQuantModifier", .where = "--smooth"};
-    m.smooth = SmoothQuantStep{.strength = *smooth};
+    SmoothQuantStep step{.strength = std::nullopt};
+    if (smooth != "auto") step.strength = std::stod(smooth);
+    m.smooth = step;
     recipe.modifiers.push_back(std::move(m));
   }
   if (algorithm == "awq") {

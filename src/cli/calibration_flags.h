@@ -13,7 +13,7 @@ namespace roundel::cli {
 
 struct CalibrationFlags {
   std::string algorithm = "rtn", calib, kv_cache, sequential = "on";
-  std::optional<double> smooth;
+  std::string smooth;  // a number or "auto"; empty: none
   int64_t samples = 512, seq_len = 512;
   std::optional<int64_t> seed;
   double max_memory_gb = 0;
@@ -21,7 +21,7 @@ struct CalibrationFlags {
   void declare(CLI::App& command);
   // Error(kUsage) for options of the calibration data without --calib.
   void check(const CLI::App& command) const;
-  bool names_algorithm() const { return algorithm != "rtn" || smooth || !kv_cache.empty(); }
+  bool names_algorithm() const { return algorithm != "rtn" || !smooth.empty() || !kv_cache.empty(); }
   // What the flags ask for, as a recipe.
   Recipe recipe(const QuantFlags& quant) const;
   CalibrationSource source() const;

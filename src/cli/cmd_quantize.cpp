@@ -89,7 +89,7 @@ std::string request_text(const State& s) {
   for (const std::string& name : plan.ignore) text += " --ignore '" + name + "'";
   if (plan.no_default_ignore) text += " --no-default-ignore";
   text += " --algorithm " + s.calibration.algorithm;
-  if (s.calibration.smooth) text += fmt::format(" --smooth {}", *s.calibration.smooth);
+  if (!s.calibration.smooth.empty()) text += " --smooth " + s.calibration.smooth;
   if (!s.calibration.kv_cache.empty()) text += " --kv-cache " + s.calibration.kv_cache;
   if (s.calibration.sequential == "off") text += " --sequential off";
   return text;

@@ -27,7 +27,7 @@ struct SmoothMapping {
 
 enum class SmoothAlgorithm { kSmoothQuant, kLogEqualization };
 struct SmoothQuantStep {
-  double strength = 0.5;  // 0 to 1
+  std::optional<double> strength = 0.5;  // 0 to 1; none: searched for each mapping
   SmoothAlgorithm algorithm = SmoothAlgorithm::kSmoothQuant;
   std::vector<SmoothMapping> mappings;  // empty: those of the architecture
   std::vector<std::string> ignore;  // a mapping whose `smooth`, or all of whose `balance` match, is left out

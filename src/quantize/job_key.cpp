@@ -37,8 +37,8 @@ std::string mappings_text(const std::vector<SmoothMapping>& mappings,
 
 struct StepText {
   std::string operator()(const SmoothQuantStep& s) const {
-    return fmt::format("smoothquant {} {} {}", s.strength, static_cast<int>(s.algorithm),
-                       mappings_text(s.mappings, s.ignore));
+    return fmt::format("smoothquant {} {} {}", s.strength ? fmt::format("{}", *s.strength) : "auto",
+                       static_cast<int>(s.algorithm), mappings_text(s.mappings, s.ignore));
   }
   std::string operator()(const AwqStep& s) const {
     return fmt::format("awq {} {} {}", s.n_grid, static_cast<int>(s.duo_scaling),

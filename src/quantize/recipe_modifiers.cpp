@@ -199,7 +199,6 @@ Modifier read_smoothquant(const RecipeNode& node, SmoothAlgorithm algorithm) {
     node.fail_at_key("calibration_function", "set, but a recipe file cannot hold a function; leave it out",
                      ErrorCode::kUnsupported);
   SmoothQuantStep step;
-  step.strength = node.number("smoothing_strength", 0, 1).value_or(step.strength);
   step.algorithm = algorithm;
   if (const auto text = node.string("algorithm")) {
     const std::vector<std::string> known = {"smoothquant", "log_equalization"};
@@ -207,6 +206,14 @@ Modifier read_smoothquant(const RecipeNode& node, SmoothAlgorithm algorithm) {
       node.fail_at_key("algorithm", "\"" + *text + "\", expected smoothquant or log_equalization" +
                                         did_you_mean(*text, known));
     step.algorithm = *text == known[0] ? SmoothAlgorithm::kSmoothQuant : SmoothAlgorithm::kLogEqualization;
+  }
+  const YamlNode* strength = node.find("smoothing_strength");
+  if (strength && strength->scalar == "auto") {
+    if (step.algorithm == SmoothAlgorithm::kLogEqualization)
+      node.fail_at_key("smoothing_strength", "auto, but log_equalization has no strength");
+    step.strength = std::nullopt;
+  } else if (strength) {
+    step.strength = node.number("smoothing_strength", 0, 1);
   }
   step.mappings = read_mappings(node, read_pair);
   step.ignore = node.strings("ignore");

@@ -75,7 +75,7 @@ bool any_actorder(const Plan& plan, const std::vector<int>& owner, int s) {
 
 Written smoothquant(const SmoothQuantStep& step) {
   Written w{"SmoothQuantModifier"};
-  w.options["smoothing_strength"] = step.strength;
+  w.options["smoothing_strength"] = step.strength ? OrderedJson(*step.strength) : OrderedJson("auto");
   w.options["algorithm"] =
       step.algorithm == SmoothAlgorithm::kSmoothQuant ? "smoothquant" : "log_equalization";
   if (!step.ignore.empty()) w.options["ignore"] = step.ignore;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "base/rng.h"
 #include "base/thread_pool.h"
 #include "quantize/calibration/memory_plan.h"
 #include "quantize/calibration/smoothing.h"
@@ -171,7 +172,8 @@ TEST(Calibration, SmoothedWeightsTimesInputsAreTheOldOnes) {
     runner.advance(stage, before, expected);
   }
   const std::vector<CalibrationStep> steps = {SmoothQuantStep{.strength = 0.5}, AwqStep{}};
-  const Smoothed done = Smoother(files, steps).apply(&weights, moments, pool);
+  StageInputs inputs;
+  const Smoothed done = Smoother(files, steps).apply(&weights, moments, inputs, pool);
   EXPECT_EQ(done.steps.at("model.layers.0.self_attn.q_proj"), "smoothquant+awq+");
   const DecoderLayer after = dense_layer(files, weights, pool);
   runner.run(after, smoothed);
@@ -185,6 +187,68 @@ TEST(Calibration, SmoothedWeightsTimesInputsAreTheOldOnes) {
     moved = std::max(moved, std::abs(static_cast<double>(after.input_norm[c] / before.input_norm[c] - 1)));
   EXPECT_GT(moved, 0.1);             // something was smoothed
   EXPECT_LT(worst, 0.01 * largest);  // weights and gains are rounded to BF16 again
+}
+
+TEST(Calibration, SearchesTheStrengthOfSmoothing) {
+  ThreadPool pool(2);
+  const ModelFiles files = open_model(golden("dense/tiny_llama"));
+  const Plan plan = plan_for(files, parse_scheme_text("W8A8", "test").scheme);
+  LayerWeights weights = read_layer(files, plan, 0, pool);
+  std::vector<const LayerModule*> balance;
+  for (const LayerModule& m : weights.modules)
+    if (m.stage == Stage::kQkv) balance.push_back(&m);
+  ASSERT_EQ(balance.size(), 3u);
+  const int64_t cols = balance.front()->weight.cols;
+  std::vector<float> largest(static_cast<size_t>(cols));
+  for (const LayerModule* m : balance)
+    for (int64_t r = 0; r < m->weight.rows; ++r)
+      for (int64_t c = 0; c < cols; ++c)
+        largest[static_cast<size_t>(c)] =
+            std::max(largest[static_cast<size_t>(c)], std::abs(m->weight.row(r)[c]));
+
+  // Tokens of which one channel is a hundred times the others: unsmoothed, the others have two or three bits.
+  Activations x(200, cols);
+  for (int64_t t = 0; t < x.rows; ++t)
+    for (int64_t c = 0; c < cols; ++c)
+      x.row(t)[c] = static_cast<float>(random_unit(5, static_cast<uint64_t>(t * cols + c)) * 2 - 1) *
+                    (c == 7 ? 100 : 1);
+  InputMoments moments(cols, false, true);
+  moments.add(x, pool);
+  moments.finish(pool);
+  const std::vector<float> s = searched_scales(moments, x, balance, largest, pool);
+  double others = 0;
+  for (size_t c = 0; c < s.size(); ++c) others += c == 7 ? 0 : static_cast<double>(s[c]);
+  EXPECT_GT(static_cast<double>(s[7]), 3 * others / static_cast<double>(cols - 1));
+  const std::vector<float> again = searched_scales(moments, x, balance, largest, pool);
+  EXPECT_EQ(s, again);
+
+  // Where nothing stands out and weights are exact, dividing can only harm.
+  const Plan exact = plan_for(files, parse_scheme_text("W8A16:channel", "test").scheme);
+  LayerWeights same = read_layer(files, exact, 0, pool);
+  for (LayerModule& m : same.modules)
+    for (int64_t r = 0; r < m.weight.rows; ++r)
+      for (int64_t c = 0; c < m.weight.cols; ++c) m.weight.row(r)[c] = (r + c) % 2 ? 1.0f : -1.0f;
+  balance.clear();
+  for (const LayerModule& m : same.modules)
+    if (m.stage == Stage::kQkv) balance.push_back(&m);
+  EXPECT_EQ(searched_scales(moments, x, balance, std::vector<float>(static_cast<size_t>(cols), 1.0f), pool),
+            std::vector<float>(static_cast<size_t>(cols), 1.0f));
+}
+
+TEST(Calibration, TokensOfASampleAreSpread) {
+  TokenSample tokens;
+  tokens.spread_over(4096);
+  Activations x(512, 2);
+  for (int i = 0; i < 8; ++i) {
+    for (int64_t t = 0; t < x.rows; ++t) x.row(t)[0] = static_cast<float>(i * 512 + t);
+    tokens.add(x);
+  }
+  const Activations taken = tokens.take();
+  ASSERT_EQ(taken.rows,
+            820);  // every fifth: 4096 / 1024 = 4 would always fall on the first token of a sample
+  EXPECT_EQ(taken.row(0)[0], 0);
+  EXPECT_EQ(taken.row(1)[0], 5);
+  EXPECT_EQ(taken.row(819)[0], 4095);
 }
 
 // Runs the job in a process of its own and kills it once a layer is finished.

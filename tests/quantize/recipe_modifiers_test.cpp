@@ -93,6 +93,13 @@ TEST(Recipe, ReadsSmoothQuantMappings) {
   EXPECT_EQ(smooth.ignore, std::vector<std::string>{"model.layers.0.input_layernorm"});
 }
 
+TEST(Recipe, ReadsAStrengthThatIsSearched) {
+  const Recipe r = parse_recipe(stage("    SmoothQuantModifier: {smoothing_strength: auto}\n"
+                                      "    QuantizationModifier: {scheme: W8A8}\n"),
+                                "r.yaml");
+  EXPECT_FALSE(std::get<SmoothQuantStep>(*r.modifiers[0].smooth).strength.has_value());
+}
+
 TEST(Recipe, LogarithmicEqualizationIsAnotherName) {
   const Recipe r = parse_recipe(
       stage("    LogarithmicEqualizationModifier: {}\n    QuantizationModifier: {scheme: W8A8}\n"), "r.yaml");

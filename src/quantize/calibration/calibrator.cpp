@@ -1,6 +1,7 @@
 #include "quantize/calibration/calibrator.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "base/log.h"
@@ -294,6 +295,10 @@ void Calibrator::Impl::check_finite(const InputMoments& moments, const std::stri
 void Calibrator::Impl::smooth(LayerWeights& weights) {
   const DecoderLayer dense = dense_layer(files, weights, pool);
   StageMoments moments;
+  const std::vector<int64_t> lengths = sample_tokens(calibration.samples);
+  const int64_t total = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  std::array<TokenSample, kStages.size()> tokens;
+  for (TokenSample& t : tokens) t.spread_over(total);
   for (size_t i = 0; i < runner.store().size(); ++i) {
     runner.store().look(i, [&](const SampleState& sample) {
       SampleState s;
@@ -303,6 +308,7 @@ void Calibrator::Impl::smooth(LayerWeights& weights) {
         std::unique_ptr<InputMoments>& m = moments[static_cast<size_t>(stage)];
         if (!m) m = std::make_unique<InputMoments>(s.input.cols, smoother.needs_second(), true);
         m->add(s.input, pool);
+        if (smoother.needs_inputs()) tokens[static_cast<size_t>(stage)].add(s.input);
         if (stage != Stage::kDown) runner.advance(stage, dense, s);
       }
     });
@@ -312,7 +318,9 @@ void Calibrator::Impl::smooth(LayerWeights& weights) {
     of_stage.finish(pool);
     check_finite(of_stage, m.entry->module.name);
   }
-  smoothed = smoother.apply(&weights, moments, pool);
+  StageInputs inputs;
+  for (size_t s = 0; s < inputs.size(); ++s) inputs[s] = tokens[s].take();
+  smoothed = smoother.apply(&weights, moments, inputs, pool);
 }
 
 void Calibrator::Impl::layer(int64_t index, const CalibrationOutput& out) {

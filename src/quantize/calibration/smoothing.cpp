@@ -28,8 +28,10 @@ bool matches_any(const std::vector<std::string>& targets, const std::string& nam
 }
 
 void check(const SmoothQuantStep& s) {
-  if (!(s.strength >= 0 && s.strength <= 1))
-    fail(ErrorCode::kInvalid, "SmoothQuant: smoothing_strength is {}, expected 0 to 1", s.strength);
+  if (s.strength && !(*s.strength >= 0 && *s.strength <= 1))
+    fail(ErrorCode::kInvalid, "SmoothQuant: smoothing_strength is {}, expected 0 to 1", *s.strength);
+  if (!s.strength && s.algorithm == SmoothAlgorithm::kLogEqualization)
+    fail(ErrorCode::kInvalid, "SmoothQuant: log_equalization has no strength that could be searched");
 }
 
 void check(const AwqStep& s) {
@@ -64,6 +66,11 @@ bool Smoother::needs_second() const {
   return std::any_of(steps_.begin(), steps_.end(), [](const Step& s) { return s.awq != nullptr; });
 }
 
+bool Smoother::needs_inputs() const {
+  return std::any_of(steps_.begin(), steps_.end(),
+                     [](const Step& s) { return s.smoothquant && !s.smoothquant->strength; });
+}
+
 void Smoother::resolve(const std::vector<SmoothMapping>& mappings, const std::vector<std::string>& ignore,
                        Step* step) {
   const std::vector<SmoothPair> pairs = files_.architecture->smooth_pairs(files_.traits);
@@ -77,8 +84,9 @@ void Smoother::resolve(const std::vector<SmoothMapping>& mappings, const std::ve
     const std::string prefix = layer_prefix(layer);
     for (const SmoothPair& pair : pairs) {
       const std::string smooth = prefix + pair.smooth;
-      bool wanted =
-          mappings.empty() && (step->awq || pair.smooth_is_norm) && shapes_agree(files_.config, pair);
+      // What SmoothQuant of a given strength leaves out, because one strength does not suit all, is tried where it is searched.
+      const bool all = step->awq || !step->smoothquant->strength;
+      bool wanted = mappings.empty() && (all || pair.smooth_is_norm) && shapes_agree(files_.config, pair);
       for (size_t i = 0; i < mappings.size(); ++i) {
         if (!matches_any({mappings[i].smooth}, smooth)) continue;
         // One linear may be smoothed for several readers: the balance targets say which pair is meant.
@@ -166,7 +174,16 @@ void fold(const ModelFiles& files, LayerWeights* weights, const SmoothPair& pair
 
 }  // namespace
 
-Smoothed Smoother::apply(LayerWeights* weights, StageMoments& moments, ThreadPool& pool) const {
+std::vector<float> Smoother::scales_of(const Step& step, const InputMoments& moments, const Activations& x,
+                                       const std::vector<const LayerModule*>& balance, ThreadPool& pool) {
+  if (step.awq) return awq_scales(*step.awq, moments, balance, pool);
+  const std::vector<float> largest = largest_weights(balance);
+  return step.smoothquant->strength ? smoothquant_scales(*step.smoothquant, moments, largest)
+                                    : searched_scales(moments, x, balance, largest, pool);
+}
+
+Smoothed Smoother::apply(LayerWeights* weights, StageMoments& moments, StageInputs& inputs,
+                         ThreadPool& pool) const {
   Smoothed done;
   for (const Step& step : steps_) {
     const auto pairs = step.pairs.find(weights->index);
@@ -176,10 +193,10 @@ Smoothed Smoother::apply(LayerWeights* weights, StageMoments& moments, ThreadPoo
       for (const std::string& b : pair.balance) balance.push_back(&find_module(weights, weights->prefix + b));
       const auto stage = static_cast<size_t>(balance.front()->stage);
       InputMoments& m = *moments[stage];
-      const std::vector<float> s = step.awq
-                                       ? awq_scales(*step.awq, m, balance, pool)
-                                       : smoothquant_scales(*step.smoothquant, m, largest_weights(balance));
+      const std::vector<float> s = scales_of(step, m, inputs[stage], balance, pool);
       fold(files_, weights, pair, s, m, pool);
+      for (int64_t t = 0; t < inputs[stage].rows; ++t)
+        for (size_t c = 0; c < s.size(); ++c) inputs[stage].row(t)[c] /= s[c];
       for (const LayerModule* b : balance)
         done.steps[b->entry->module.name] += step.awq ? "awq+" : "smoothquant+";
       std::vector<float>& total = done.divided_by[stage];
@@ -195,7 +212,7 @@ std::vector<float> smoothquant_scales(const SmoothQuantStep& step, const InputMo
   std::vector<float> s(largest.size());
   for (size_t c = 0; c < s.size(); ++c) {
     const float range = moments.hi()[c] - moments.lo()[c], weight = 2 * largest[c];
-    const auto alpha = static_cast<float>(step.strength);
+    const auto alpha = static_cast<float>(step.strength.value());
     if (step.algorithm == SmoothAlgorithm::kLogEqualization) {
       s[c] = range / std::log2(2 + range);
     } else {
