@@ -2,7 +2,8 @@
 // weights cold: each call of a recorded graph reads another copy, together over 4 times the L2 cache. Every choice is
 // checked first, against unpacked weights and cuBLASLt, from a poisoned output.
 //
-//   bench_device_tiles [--m 1,8,16] [--shape N,K]... [--bits 4] [--channel] [--all] [--gated] [--early]
+//   bench_device_tiles [--m 1,8,16] [--shape N,K]... [--bits 4] [--channel] [--all] [--gated] [--early] [--wide]
+// --wide: the warpgroup kernel (wide.cu) instead.
 // --early: each call may start while the one before ends (programmatic dependent launch).
 #include <algorithm>
 #include <cmath>
@@ -18,6 +19,7 @@
 #include "kernels/cuda/common/launch.h"
 #include "kernels/cuda/sm80/kernels.h"
 #include "kernels/cuda/sm90/small.h"
+#include "kernels/cuda/sm90/wide.h"
 #include "kernels/device_list.h"
 
 namespace roundel::cuda {
@@ -58,7 +60,8 @@ class Bench {
     d_.synchronize();
   }
 
-  void run(int64_t m, bool all, bool gated) {
+  void run(int64_t m, bool all, bool gated, bool wide) {
+    wide_ = wide && wide_weights(u_);
     std::vector<uint16_t> x(static_cast<size_t>(m * p_.k));
     for (size_t i = 0; i < x.size(); ++i) x[i] = float_to_bf16(static_cast<float>(2 * random_unit(3, i) - 1));
     x_ = upload(x);
@@ -71,16 +74,20 @@ class Bench {
       QuantizeArgs q;
       q.rows = m, q.cols = p_.k, q.x = x_.as<uint16_t>(), q.ldx = p_.k;
       q.form.kind = DeviceForm::Kind::kHalf, q.form.group = kScaleColumns;
-      q.x16 = x16_.as<uint16_t>(), q.x_scale = scale_.as<float>(), q.ld16 = ld;
+      if (wide_ && u_.bits == 8) q.form.kind = DeviceForm::Kind::kInt8, q.form.group = 0;
+      q.codes.x16 = x16_.as<uint16_t>(), q.codes.x_scale = scale_.as<float>(), q.codes.ld16 = ld;
       device_ops(d_.info()).quantize(q, d_.stream());
     }
     y_ = DeviceBuffer(d_, static_cast<size_t>(8 * m * p_.n) * 4, "y");
     args_.y = y_.data();
     const DeviceBuffer space(d_, unpacked_workspace(p_, m), "workspace");
     args_.workspace = space.data(), args_.workspace_bytes = space.size();
+    if (wide_ && u_.bits == 8)  // the rounded activations are part of what is right
+      args_.x16 = x16_.data(), args_.x_scale = scale_.as<float>(), args_.ld16 = p_.k, args_.one_scale = true,
+      args_.x = nullptr;
     multiply_unpacked(p_, packed_.data(), args_, unpack_units, d_.stream());
     want_ = download(1);
-    if (m > 1)
+    if (m > 1 && (!wide_ || u_.bits == 8))
       args_.x16 = x16_.data(), args_.x_scale = scale_.as<float>(), args_.ld16 = p_.k, args_.x = nullptr;
 
     std::vector<Result> results = measure_all(m, all, gated);
@@ -99,6 +106,7 @@ class Bench {
         if (r.tiles.splits == splits && shown++ < (splits == 1 ? 3 : 1))
           print(splits == 1 ? "whole" : "parts", r);
     }
+    if (wide_) return static_cast<void>(std::fflush(stdout));
     const SmallTiles chosen = choose_small_tiles(u_, m, gated ? 1 : 8, gated, d_.info());
     if (chosen.stages > 0) print("chosen", {measure(chosen, gated), chosen});
     std::fflush(stdout);
@@ -111,6 +119,19 @@ class Bench {
   };
   std::vector<Result> measure_all(int64_t m, bool all, bool gated) {
     std::vector<Result> results;
+    if (wide_) {  // warps_n: warpgroups
+      for (const int groups : {1, 2, 4})
+        for (const int splits : {1, 2, 4, 8})
+          for (const int stages : {2, 3, 4, 6, 8}) {
+            const int64_t blocks = (u_.units_n + groups * 4 - 1) / (groups * 4) * splits;
+            if (!wide_tiles_exist(u_, {groups, stages, splits})) continue;
+            if (wide_shared_bytes(u_, m, {groups, stages, splits}) > d_.info().shared_memory) continue;
+            if ((gated && splits > 1) || blocks < 60 || blocks > 600) continue;
+            const SmallTiles t{4, groups, 1, stages, splits};
+            results.push_back({measure(t, gated), t});
+          }
+      return results;
+    }
     for (const int rt : {1, 2, 3, 4, 7}) {
       if (!small_tiles_exist(u_, m, rt)) continue;
       for (const int wn : {1, 2, 3, 4, 6, 8})
@@ -144,12 +165,18 @@ class Bench {
     return sum;
   }
 
+  void start(const uint8_t* packed, const DeviceLinearArgs& a, const SmallTiles& t) {
+    if (wide_)
+      run_wide(u_, packed, a, {t.warps_n, t.stages, t.splits}, d_.stream());
+    else
+      run_small(u_, packed, a, t, d_.stream());
+  }
   double measure(const SmallTiles& t, bool gated) {
     std::vector<uint8_t> poison(static_cast<size_t>(args_.part_stride) * 4, 0xff);
     DeviceLinearArgs a = args_;
     for (int i = 0; i < t.splits; ++i)
       d_.upload(y_.data() + static_cast<size_t>(i) * poison.size(), poison.data(), poison.size());
-    run_small(u_, packed_.data(), a, t, d_.stream());
+    start(packed_.data(), a, t);
     const std::vector<float> got = download(t.splits);
     double error = 0, size = 0;
     for (size_t i = 0; i < got.size(); ++i) {
@@ -166,7 +193,7 @@ class Bench {
     const int64_t calls = std::max<int64_t>(copies_, 50);
     d_.begin_record();
     for (int64_t i = 0; i < calls; ++i)
-      run_small(u_, packed_.data() + static_cast<size_t>(i % copies_) * packed_bytes_, a, t, d_.stream());
+      start(packed_.data() + static_cast<size_t>(i % copies_) * packed_bytes_, a, t);
     const DeviceGraph graph = d_.end_record();
     std::vector<double> times;
     for (int i = 0; i < 6; ++i) {
@@ -187,6 +214,7 @@ class Bench {
   int64_t copies_ = 0;
   DeviceBuffer packed_, x_, x16_, scale_, y_;
   DeviceLinearArgs args_;
+  bool wide_ = false;
   std::vector<float> want_;
 };
 
@@ -204,13 +232,15 @@ int run(int argc, char** argv) {
   std::vector<int64_t> ms = {1, 8, 16, 32, 64};
   std::vector<Shape> shapes;
   int bits = 4;
-  bool all = false, gated = false, channel = false, early = false;
+  bool all = false, gated = false, channel = false, early = false, wide = false;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     if (flag == "--all") {
       all = true;
     } else if (flag == "--gated") {
       gated = true;
+    } else if (flag == "--wide") {
+      wide = true;
     } else if (flag == "--early") {
       early = true;
     } else if (flag == "--channel") {
@@ -233,7 +263,7 @@ int run(int argc, char** argv) {
   allow_early_start(early);
   for (const Shape& s : shapes) {
     Bench bench(*device, s, bits, channel);
-    for (const int64_t m : ms) bench.run(m, all, gated);
+    for (const int64_t m : ms) bench.run(m, all, gated, wide);
   }
   return 0;
 }

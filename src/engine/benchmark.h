@@ -27,7 +27,7 @@ struct BenchmarkResult {
       0;  // share of that which decoding reaches: tokens/s / batch * bytes per token / bandwidth
 };
 
-// Random token ids from a fixed seed; a warm-up round first.
+// Random token ids from a fixed seed, then greedy decoding; a warm-up round first.
 BenchmarkResult run_benchmark(const LoadedModel& loaded, const BenchmarkParams& params);
 
 }  // namespace roundel

@@ -30,6 +30,33 @@ void Generator::prefill(std::span<const int32_t> tokens) {
   }
 }
 
+std::vector<int32_t> Generator::decode_ahead(int32_t id, const GenerateParams& params, int64_t left) {
+  constexpr int64_t kAhead = 8;  // text appears in pieces of so many tokens
+  const Model& model = *loaded_.model;
+  if (!model.device() || params.sampling.temperature > 0 || params.sampling.repetition_penalty != 1)
+    return {};
+  left = std::min({left, kAhead, model.config().max_position - static_cast<int64_t>(held_.size())});
+  if (left < 1) return {};
+  std::vector<int32_t> ids(static_cast<size_t>(left));
+  const SequenceStep step{0, {&id, 1}};
+  model.decode_greedy({&step, 1}, cache_, left, ids.data(), *loaded_.pool);
+  held_.push_back(id);
+  return ids;
+}
+
+size_t Generator::keep_common(const std::vector<int32_t>& prompt, int64_t more) {
+  // At least the last token runs again, for its logits.
+  size_t same = 0;
+  while (same < held_.size() && same + 1 < prompt.size() && held_[same] == prompt[same]) ++same;
+  if (!loaded_.model->same_rotation(static_cast<int64_t>(same), static_cast<int64_t>(prompt.size())))
+    same = 0;
+  held_.resize(same);
+  cache_.set_length(0, static_cast<int64_t>(same));
+  cache_.reserve(
+      0, std::min<int64_t>(loaded_.model->config().max_position, static_cast<int64_t>(prompt.size()) + more));
+  return same;
+}
+
 GenerateResult Generator::run(const std::vector<int32_t>& prompt, const GenerateParams& params,
                               const std::function<void(const std::string&)>& on_text) {
   const int64_t positions = loaded_.model->config().max_position;
@@ -39,15 +66,7 @@ GenerateResult Generator::run(const std::vector<int32_t>& prompt, const Generate
          "the prompt has {} tokens, the model reads at most {} (max_position_embeddings)", prompt.size(),
          positions);
 
-  // Keep the common beginning of the cache; at least the last token runs again, for its logits.
-  size_t same = 0;
-  while (same < held_.size() && same + 1 < prompt.size() && held_[same] == prompt[same]) ++same;
-  if (!loaded_.model->same_rotation(static_cast<int64_t>(same), static_cast<int64_t>(prompt.size())))
-    same = 0;
-  held_.resize(same);
-  cache_.set_length(0, static_cast<int64_t>(same));
-  cache_.reserve(0, std::min<int64_t>(positions, static_cast<int64_t>(prompt.size()) + params.max_tokens));
-
+  const size_t same = keep_common(prompt, params.max_tokens);
   GenerateResult result;
   const double start = seconds_now();
   prefill(std::span(prompt).subspan(same));
@@ -59,9 +78,16 @@ GenerateResult Generator::run(const std::vector<int32_t>& prompt, const Generate
     if (!piece.empty() && on_text) on_text(piece);
   };
   result.finish = "length";
+  std::vector<int32_t> ahead;  // tokens that are known already, the next one last
   for (int64_t step = 0; step < params.max_tokens; ++step) {
     throw_if_interrupted();
-    const int32_t id = sample(logits_, params.sampling, held_, static_cast<uint64_t>(step));
+    int32_t id;
+    if (ahead.empty()) {
+      id = sample(logits_, params.sampling, held_, static_cast<uint64_t>(step));
+    } else {
+      id = ahead.back();
+      ahead.pop_back();
+    }
     if (std::find(params.stop_ids.begin(), params.stop_ids.end(), id) != params.stop_ids.end()) {
       result.finish = "stop";
       break;
@@ -73,8 +99,15 @@ GenerateResult Generator::run(const std::vector<int32_t>& prompt, const Generate
       result.finish = "context";
       break;
     }
-    prefill({&id, 1});
+    if (ahead.empty()) {
+      ahead = decode_ahead(id, params, params.max_tokens - step - 1);
+      std::reverse(ahead.begin(), ahead.end());
+      if (ahead.empty()) prefill({&id, 1});
+    } else {
+      held_.push_back(id);  // it went through the model when what follows was made
+    }
   }
+  cache_.set_length(0, static_cast<int64_t>(held_.size()));
   emit(stream.finish());
   result.decode_seconds = seconds_now() - start - result.prefill_seconds;
   return result;

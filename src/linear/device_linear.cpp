@@ -53,11 +53,7 @@ const uint8_t* DeviceStaging::upload(int slot, const void* data, size_t bytes) {
 }
 
 bool DeviceInputForm::operator==(const DeviceInputForm& other) const {
-  return order == other.order && same_form(form, other.form);
-}
-
-bool comes_as_x16(const DeviceForm& form, int64_t m) {
-  return form.kind != DeviceForm::Kind::kNone && m <= kSmallTokens && form.group % kScaleColumns == 0;
+  return order == other.order && as == other.as && same_form(form, other.form);
 }
 
 DeviceInput::DeviceInput(DeviceArena& arena, const DeviceOps& ops, const uint16_t* x, int64_t m, int64_t k,
@@ -68,20 +64,34 @@ DeviceInput::DeviceInput(DeviceArena& arena, const DeviceOps& ops, const uint16_
   plain_.ldx = ldx;
 }
 
-void DeviceInput::provide(const DeviceForm& form, const uint16_t* x16, const float* x_scale, int64_t ld16) {
-  Made made{{form, nullptr}, plain_};
+DeviceCodes DeviceInput::provide(const DeviceInputForm& form) {
+  using As = DeviceInputForm::As;
+  Made made{form, plain_};
+  DeviceCodes to;
   made.args.x = nullptr;
-  made.args.x16 = x16;
-  made.args.x_scale = x_scale;
-  made.args.ld16 = ld16;
+  if (form.as == As::kX16) {
+    to.ld16 = made.args.ld16 = round_up(k_, kScaleColumns);
+    made.args.x16 = to.x16 = arena_.take<uint16_t>(plain_.m * to.ld16, "activations");
+    made.args.one_scale = form.form.group == 0;
+    made.args.x_scale = to.x_scale = arena_.take<float>(plain_.m * to.ld16 / kScaleColumns, "activations");
+  } else if (form.as == As::kBytes) {
+    to.ld8 = made.args.ldx8 = k_;
+    made.args.x8 = to.x8 = arena_.take<uint8_t>(plain_.m * k_, "activations");
+  } else {
+    to.ldy = plain_.ldx;
+    made.args.x = to.y = arena_.take<uint16_t>(plain_.m * plain_.ldx, "activations");
+  }
+  if (form.as == As::kBytes || form.as == As::kCodes)
+    made.args.token_scale = to.token_scale = arena_.take<float>(plain_.m, "activations");
   made_.push_back(made);
+  return to;
 }
 
 const DeviceLinearArgs& DeviceInput::form(const DeviceInputForm& wanted) {
   if (wanted.form.kind == DeviceForm::Kind::kNone && !wanted.order) return plain_;
   for (const Made& m : made_)
     if (m.form == wanted) return m.args;
-  Made made{wanted, plain_};
+  CHECK(plain_.x != nullptr);
   QuantizeArgs q;
   q.rows = plain_.m;
   q.cols = k_;
@@ -89,20 +99,8 @@ const DeviceLinearArgs& DeviceInput::form(const DeviceInputForm& wanted) {
   q.ldx = plain_.ldx;
   q.order = wanted.order;
   q.form = wanted.form;
-  if (comes_as_x16(wanted.form, plain_.m)) {
-    q.ld16 = round_up(k_, kScaleColumns);
-    q.x16 = arena_.take<uint16_t>(plain_.m * q.ld16, "activations");
-    q.x_scale = arena_.take<float>(plain_.m * q.ld16 / kScaleColumns, "activations");
-    made.args.x = nullptr;
-    made.args.x16 = q.x16;
-    made.args.x_scale = q.x_scale;
-    made.args.ld16 = q.ld16;
-  } else {
-    q.y = arena_.take<uint16_t>(plain_.m * plain_.ldx, "activations");
-    made.args.x = q.y;
-  }
+  q.codes = provide(wanted);
   ops_.quantize(q, arena_.device().stream());
-  made_.push_back(made);
   return made_.back().args;
 }
 
@@ -221,11 +219,19 @@ void DeviceLinear::finish() {
 }
 
 DeviceInputForm DeviceLinear::input_form(int64_t m) const {
+  using As = DeviceInputForm::As;
   DeviceInputForm form = form_;
-  if (form.form.kind == DeviceForm::Kind::kNone && kernel_->wants_x16(m)) {
+  if (form.form.kind == DeviceForm::Kind::kNone) {
+    if (!kernel_->wants_x16(problem_, m)) return form;
     form.form.kind = DeviceForm::Kind::kHalf;
     form.form.group = kScaleColumns;
   }
+  if (m <= kSmallTokens && form.form.group % kScaleColumns == 0)
+    form.as = As::kX16;
+  else if (kernel_->takes_bytes(problem_, form.form, m, device_.info()))
+    form.as = As::kBytes;
+  else if (m > kSmallTokens && form.form.group == 0)
+    form.as = As::kCodes;
   return form;
 }
 
@@ -233,16 +239,40 @@ bool DeviceLinear::fuses_gate(int64_t m) const {
   return alternating() && kernel_->fuses_gate(problem_, m, device_.info());
 }
 
+bool DeviceLinear::fuses_norm(int64_t m) const {
+  return form_.form.kind == DeviceForm::Kind::kNone && !form_.order &&
+         kernel_->fuses_norm(problem_, m, device_.info());
+}
+
 DeviceMatrix DeviceLinear::forward(DeviceInput& input, const Output& output) const {
-  DeviceArena& arena = input.arena();
-  DeviceLinearArgs a = input.form(input_form(input.m()));
+  const DeviceInputForm form = input_form(input.m());
+  DeviceLinearArgs a = input.form(form);
+  const float* row_scale = form.as == DeviceInputForm::As::kCodes ? a.token_scale : nullptr;
+  return run(input.arena(), a, output, row_scale, &input.ops());
+}
+
+DeviceMatrix DeviceLinear::forward_norm(DeviceArena& arena, const NormArgs& norm,
+                                        const Output& output) const {
+  CHECK(norm.ld % 4 == 0 && !norm.delta.data && !norm.rows_in);
+  DeviceLinearArgs a;
+  a.m = norm.rows;
+  a.residual = norm.residual;
+  a.ld_residual = norm.ld;
+  a.gain = norm.gain;
+  a.eps = norm.eps;
+  return run(arena, a, output);
+}
+
+DeviceMatrix DeviceLinear::run(DeviceArena& arena, DeviceLinearArgs a, const Output& output,
+                               const float* row_scale, const DeviceOps* ops) const {
   const int64_t columns = output.gated ? problem_.n / 2 : problem_.n;
   a.ldy = output.y ? output.ldy : round_up(columns, int64_t{8});
   a.y_bf16 = output.bf16;
   a.gated = output.gated;
-  a.max_parts = output.bf16 || output.gated ? 1 : output.max_parts;
+  a.add = output.add;
+  a.max_parts = output.bf16 || output.gated || output.add ? 1 : output.max_parts;
   a.part_stride = a.m * a.ldy;
-  a.bias = bias_.as<float>();
+  a.bias = row_scale ? nullptr : bias_.as<float>();  // after the scale
   a.y = output.y;
   const bool halves = output.bf16 || output.gated;
   if (!a.y) {
@@ -254,7 +284,12 @@ DeviceMatrix DeviceLinear::forward(DeviceInput& input, const Output& output) con
   a.workspace = workspace.data();
   a.workspace_bytes = workspace.size();
   const int parts = kernel_->run(problem_, packed_.data(), a, device_.info(), device_.stream());
-  return {a.y, a.ldy, halves, parts, a.part_stride};
+  DeviceMatrix y{a.y, a.ldy, halves, parts, a.part_stride, row_scale};
+  if (row_scale && (output.y || !bias_.empty())) {
+    y.row_scale = nullptr;
+    ops->scale_rows(y, a.m, columns, row_scale, bias_.as<float>(), device_.stream());
+  }
+  return y;
 }
 
 void DeviceLinear::read_rows(const int32_t* ids, int64_t id_stride, int64_t count, float* out,

@@ -29,8 +29,15 @@ class DeviceStaging {
 
 // How a device linear wants its input: rounded (or not), its columns in another order (or not).
 struct DeviceInputForm {
+  enum class As : uint8_t {
+    kBF16,   // not rounded, or the rounded values
+    kX16,    // see kernels/api/device_ops.h
+    kBytes,  // codes of a byte and a scale for each token
+    kCodes   // codes as bf16, exactly, and a scale for each token that the result is to be multiplied by
+  };
   DeviceForm form;
   const int32_t* order = nullptr;  // device
+  As as = As::kBF16;
   bool operator==(const DeviceInputForm& other) const;
 };
 
@@ -39,12 +46,13 @@ class DeviceInput {
  public:
   // x: (M,K) bf16, rows ldx apart, a multiple of 8; columns beyond K are zero.
   DeviceInput(DeviceArena& arena, const DeviceOps& ops, const uint16_t* x, int64_t m, int64_t k, int64_t ldx);
-  // A form that x was made in already (by the norm).
-  void provide(const DeviceForm& form, const uint16_t* x16, const float* x_scale, int64_t ld16);
-  // x, ldx, or x16, x_scale, ld16 filled in.
+  // Room for a form of x that a kernel makes from what x itself is made from.
+  DeviceCodes provide(const DeviceInputForm& form);
+  // x, ldx, or x16, x_scale, ld16, or x8, ldx8 filled in; token_scale for bytes and codes.
   const DeviceLinearArgs& form(const DeviceInputForm& wanted);
   int64_t m() const { return plain_.m; }
   DeviceArena& arena() { return arena_; }
+  const DeviceOps& ops() const { return ops_; }
 
  private:
   struct Made {
@@ -57,9 +65,6 @@ class DeviceInput {
   int64_t k_;
   std::vector<Made> made_;
 };
-
-// Whether activations of this form come as x16: few tokens, scales that x16 can hold.
-bool comes_as_x16(const DeviceForm& form, int64_t m);
 
 class DeviceLinear {
  public:
@@ -80,10 +85,15 @@ class DeviceLinear {
     int64_t ldy = 0;
     bool bf16 = false;
     bool gated = false;  // only when fuses_gate(m)
+    bool add = false;    // only when adds(m): y += the product
     int max_parts = 1;
   };
   DeviceMatrix forward(DeviceInput& input, const Output& output) const;
+  // The product of what a norm makes of `residual` (m, ld), only when fuses_norm(m).
+  DeviceMatrix forward_norm(DeviceArena& arena, const NormArgs& norm, const Output& output) const;
   bool fuses_gate(int64_t m) const;
+  bool fuses_norm(int64_t m) const;
+  bool adds(int64_t m) const { return kernel_->adds(problem_, m, device_.info()); }
   void read_rows(const int32_t* ids, int64_t id_stride, int64_t count, float* out, int64_t ldo) const;
 
   int64_t n() const { return problem_.n; }
@@ -94,6 +104,8 @@ class DeviceLinear {
 
  private:
   class Part;
+  DeviceMatrix run(DeviceArena& arena, DeviceLinearArgs a, const Output& output,
+                   const float* row_scale = nullptr, const DeviceOps* ops = nullptr) const;
   Device& device_;
   DeviceStaging& staging_;
   Rows rows_;

@@ -9,6 +9,11 @@
 #include "model/weight_filler.h"
 
 namespace roundel {
+namespace {
+
+constexpr int64_t kRunSteps = 32;  // that the GPU takes without the host
+
+}  // namespace
 
 DeviceDecoder::DeviceDecoder(std::unique_ptr<Device> device, const ModelFiles& files, const Plan& plan,
                              ThreadPool& pool)
@@ -145,11 +150,13 @@ void DeviceDecoder::fill(WeightFiller& filler) {
   }
 }
 
-void DeviceDecoder::reserve(DeviceBatch& batch, int64_t tokens, int64_t steps, bool with_logits) {
-  const size_t info = static_cast<size_t>(tokens) * sizeof(TokenInfo);
-  const size_t angles = static_cast<size_t>(tokens * rope_->half()) * 4;
+void DeviceDecoder::reserve(DeviceBatch& batch, int64_t tokens, int64_t steps, bool recorded) {
   const auto up = [](size_t x) { return (x + 15) / 16 * 16; };
-  const size_t bytes = up(info) + 2 * up(angles) + up(static_cast<size_t>(steps) * 4);
+  const size_t angles = up(static_cast<size_t>(tokens * rope_->half()) * 4);
+  const size_t cos = up(static_cast<size_t>(tokens) * sizeof(TokenInfo)), last = cos + 2 * angles;
+  const size_t step = last + up(static_cast<size_t>(steps) * 4);
+  const size_t later = recorded ? static_cast<size_t>(kRunSteps - 1) * angles : 0;
+  const size_t bytes = step + 16 + 2 * later;
   if (bytes > batch.bytes) {
     release(batch);
     batch.host = static_cast<uint8_t*>(device_->allocate_pinned(bytes));
@@ -158,32 +165,53 @@ void DeviceDecoder::reserve(DeviceBatch& batch, int64_t tokens, int64_t steps, b
   }
   batch.tokens = tokens;
   batch.steps = steps;
-  batch.cos = up(info);
-  batch.sin = batch.cos + up(angles);
-  batch.last = batch.sin + up(angles);
-  if (with_logits && !batch.logits)
-    batch.logits =
-        static_cast<float*>(device_->allocate_pinned(static_cast<size_t>(steps * config_.vocab_size) * 4));
+  batch.cos = cos;
+  batch.sin = cos + angles;
+  batch.last = last;
+  batch.step = step;
+  batch.next_cos = step + 16;
+  batch.next_sin = batch.next_cos + later;
+  batch.recorded = recorded;
+  if (recorded && batch.picked.empty()) {
+    batch.picked = DeviceBuffer(*device_, static_cast<size_t>(kRunSteps * steps) * 4, "picked tokens");
+    batch.pick_scratch =
+        DeviceBuffer(*device_, static_cast<size_t>(kPickBlocks * steps) * 8, "picked tokens");
+  }
 }
 
-void DeviceDecoder::describe(DeviceBatch& batch, std::span<const SequenceStep> steps, KvCache& cache) {
+void DeviceDecoder::describe(DeviceBatch& batch, std::span<const SequenceStep> steps, KvCache& cache,
+                             int64_t run) {
   auto* info = reinterpret_cast<TokenInfo*>(batch.host);
-  auto* cos = reinterpret_cast<float*>(batch.host + batch.cos);
-  auto* sin = reinterpret_cast<float*>(batch.host + batch.sin);
   auto* last = reinterpret_cast<int32_t*>(batch.host + batch.last);
-  const size_t half = static_cast<size_t>(rope_->half());
-  size_t t = 0;
+  const int64_t half = rope_->half();
+  const auto put = [&](const RopeAngles& angles, size_t cos, size_t sin, int64_t row) {
+    std::memcpy(reinterpret_cast<float*>(batch.host + cos) + row * half, angles.cos.data(),
+                angles.cos.size() * 4);
+    std::memcpy(reinterpret_cast<float*>(batch.host + sin) + row * half, angles.sin.data(),
+                angles.sin.size() * 4);
+  };
+  int64_t t = 0;
   for (const SequenceStep& s : steps) {
     const int64_t start = cache.length(s.slot), count = static_cast<int64_t>(s.tokens.size());
-    cache.reserve(s.slot, start + count);
-    const RopeAngles angles = rope_->angles(start, count, std::max(s.prompt_end, start + count));
-    std::memcpy(cos + t * half, angles.cos.data(), angles.cos.size() * 4);
-    std::memcpy(sin + t * half, angles.sin.data(), angles.sin.size() * 4);
+    cache.reserve(s.slot, start + count + run - 1);
+    put(rope_->angles(start, count, std::max(s.prompt_end, start + count)), batch.cos, batch.sin, t);
+    for (int64_t r = 1; r < run; ++r)
+      put(rope_->angles(start + r, 1, std::max(s.prompt_end, start + r + 1)), batch.next_cos, batch.next_sin,
+          (r - 1) * batch.tokens + t);
     for (int64_t i = 0; i < count; ++i, ++t)
       info[t] = {s.tokens[static_cast<size_t>(i)], static_cast<int32_t>(start + i), cache.device_data(s.slot),
                  cache.capacity(s.slot)};
     *last++ = static_cast<int32_t>(t) - 1;
   }
+  *reinterpret_cast<int32_t*>(batch.host + batch.step) = 0;
+}
+
+void DeviceDecoder::upload(const DeviceBatch& batch, int64_t run) {
+  device_->copy(batch.device.data(), batch.host, batch.step + 16);
+  const size_t bytes = static_cast<size_t>((run - 1) * batch.tokens * rope_->half()) * 4;
+  if (bytes == 0) return;
+  device_->copy(batch.device.data() + batch.next_cos, batch.host + batch.next_cos, bytes);
+  device_->copy(batch.device.data() + batch.next_sin, batch.host + batch.next_sin, bytes);
 }
 
 namespace {
@@ -212,7 +240,7 @@ void DeviceDecoder::forward(std::span<const SequenceStep> steps, KvCache& cache,
   const int64_t tokens = count_tokens(steps), ld = round_up(config_.hidden_size, kColumnUnit);
   reserve(prompt_, tokens, static_cast<int64_t>(steps.size()), false);
   describe(prompt_, steps, cache);
-  device_->copy(prompt_.device.data(), prompt_.host, prompt_.bytes);
+  upload(prompt_, 1);
   Pass pass(*this, prompt_, steps.size() == 1);
   pass.run_layers();
   if (hidden) {
@@ -247,43 +275,99 @@ void DeviceDecoder::logits(const float* hidden, int64_t rows, int64_t hidden_ld,
   }
 }
 
-void DeviceDecoder::next_logits(std::span<const SequenceStep> steps, KvCache& cache, float* out,
-                                int64_t ldl) {
-  const int64_t tokens = count_tokens(steps), count = static_cast<int64_t>(steps.size());
-  const bool decode = tokens == count && tokens <= kSmallTokens;
-  DeviceBatch& batch = decode ? decode_[count] : prompt_;
-  reserve(batch, tokens, count, true);
-  describe(batch, steps, cache);
-  const auto queue = [&] {
-    device_->copy(batch.device.data(), batch.host, batch.bytes);
-    Pass pass(*this, batch, count == 1);
-    pass.run_layers();
-    DeviceInput input =
-        pass.final_norm(reinterpret_cast<const int32_t*>(batch.device.data() + batch.last), count);
-    const DeviceMatrix y = head_logits(input);
-    device_->copy(batch.logits, y.data, static_cast<size_t>(count * config_.vocab_size) * 4);
-  };
+void DeviceDecoder::queue_pass(DeviceBatch& batch) {
+  Pass pass(*this, batch, batch.steps == 1);
+  pass.run_layers();
+  DeviceInput input =
+      pass.final_norm(reinterpret_cast<const int32_t*>(batch.device.data() + batch.last), batch.steps);
+  const DeviceMatrix y = head_logits(input);
+  batch.device_logits = static_cast<const float*>(y.data);
+  if (!batch.recorded) return;
+  PickArgs p;
+  p.rows = batch.steps;
+  p.vocab = p.ldl = config_.vocab_size;
+  p.logits = batch.device_logits;
+  p.info = batch.device.as<TokenInfo>();
+  p.step = reinterpret_cast<int32_t*>(batch.device.data() + batch.step);
+  p.ids = batch.picked.as<int32_t>();
+  p.half = rope_->half();
+  p.cos = reinterpret_cast<float*>(batch.device.data() + batch.cos);
+  p.sin = reinterpret_cast<float*>(batch.device.data() + batch.sin);
+  p.next_cos = reinterpret_cast<const float*>(batch.device.data() + batch.next_cos);
+  p.next_sin = reinterpret_cast<const float*>(batch.device.data() + batch.next_sin);
+  p.steps = kRunSteps;
+  p.scratch = batch.pick_scratch.as<uint64_t>();
+  p.counters = counters_.as<uint32_t>();
+  ops_.pick(p, device_->stream());
+}
+
+void DeviceDecoder::run_recorded(DeviceBatch& batch) {
   if (batch.graph && batch.generation != arena_.generation()) {
     device_->release_graph(batch.graph);
     batch.graph = nullptr;
     batch.ran = false;
   }
-  if (decode && batch.ran && !batch.graph) {  // the first time made the memory and chose the algorithms
+  if (batch.ran && !batch.graph) {  // the first time made the memory and chose the algorithms
     device_->begin_record();
-    queue();
+    queue_pass(batch);
     batch.graph = device_->end_record();
     batch.generation = arena_.generation();
   }
-  if (decode && batch.graph)
+  if (batch.graph)
     device_->launch(batch.graph);
   else
-    queue();
-  device_->synchronize();
+    queue_pass(batch);
   batch.ran = true;
+}
+
+void DeviceDecoder::read_logits(DeviceBatch& batch, float* out, int64_t ldl) {
+  const size_t vocab = static_cast<size_t>(config_.vocab_size), count = static_cast<size_t>(batch.steps);
+  if (!batch.logits) batch.logits = static_cast<float*>(device_->allocate_pinned(count * vocab * 4));
+  device_->copy(batch.logits, batch.device_logits, count * vocab * 4);
+  device_->synchronize();
+  for (size_t i = 0; i < count; ++i)
+    std::memcpy(out + static_cast<int64_t>(i) * ldl, batch.logits + i * vocab, vocab * 4);
+}
+
+void DeviceDecoder::next_logits(std::span<const SequenceStep> steps, KvCache& cache, float* out,
+                                int64_t ldl) {
+  const int64_t tokens = count_tokens(steps), count = static_cast<int64_t>(steps.size());
+  const bool decode = tokens == count && tokens <= kSmallTokens;
+  DeviceBatch& batch = decode ? decode_[count] : prompt_;
+  if (!decode && batch.steps < count && batch.logits) {
+    device_->release_pinned(batch.logits);
+    batch.logits = nullptr;
+  }
+  reserve(batch, tokens, count, decode);
+  describe(batch, steps, cache);
+  upload(batch, 1);
+  if (decode)
+    run_recorded(batch);
+  else
+    queue_pass(batch);
+  read_logits(batch, out, ldl);
   advance(steps, cache);
-  for (int64_t i = 0; i < count; ++i)
-    std::memcpy(out + i * ldl, batch.logits + i * config_.vocab_size,
-                static_cast<size_t>(config_.vocab_size) * 4);
+}
+
+void DeviceDecoder::decode_greedy(std::span<const SequenceStep> steps, KvCache& cache, int64_t count,
+                                  int32_t* out) {
+  const size_t n = steps.size();
+  std::vector<SequenceStep> now(steps.begin(), steps.end());
+  DeviceBatch& batch = decode_[static_cast<int64_t>(n)];
+  reserve(batch, static_cast<int64_t>(n), static_cast<int64_t>(n), true);
+  while (count > 0) {
+    const int64_t run = std::min(count, kRunSteps);
+    describe(batch, now, cache, run);
+    upload(batch, run);
+    for (int64_t i = 0; i < run; ++i) run_recorded(batch);
+    device_->download(out, batch.picked.data(), static_cast<size_t>(run) * n * 4);
+    for (size_t s = 0; s < n; ++s) {
+      cache.set_length(steps[s].slot, cache.length(steps[s].slot) + run);
+      now[s].tokens = {out + static_cast<size_t>(run - 1) * n + s, 1};
+    }
+    out += run * static_cast<int64_t>(n);
+    count -= run;
+  }
 }
 
 double DeviceDecoder::read_bandwidth() {

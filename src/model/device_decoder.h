@@ -31,9 +31,13 @@ struct DeviceBatch {
   size_t bytes = 0;
   uint8_t* host = nullptr;  // pinned
   DeviceBuffer device;
-  // Offsets of TokenInfo (tokens), cos, sin (tokens,half) float, last rows (steps) int32.
-  size_t cos = 0, sin = 0, last = 0;
-  float* logits = nullptr;  // pinned (steps,vocab); only of recorded batches
+  // Offsets of TokenInfo (tokens), cos, sin (tokens,half) float, last rows (steps) int32. Of recorded batches also the
+  // step counter, and cos, sin of the steps after the first (kRunSteps - 1,tokens,half).
+  size_t cos = 0, sin = 0, last = 0, step = 0, next_cos = 0, next_sin = 0;
+  bool recorded = false;
+  DeviceBuffer picked, pick_scratch;  // ids (kRunSteps,steps)
+  const float* device_logits = nullptr;
+  float* logits = nullptr;  // pinned (steps,vocab)
   DeviceGraph graph = nullptr;
   int64_t generation = -1;  // of the workspace that the graph uses
   bool ran = false;
@@ -49,6 +53,8 @@ class DeviceDecoder {
   void forward(std::span<const SequenceStep> steps, KvCache& cache, float* hidden);
   void logits(const float* hidden, int64_t rows, int64_t hidden_ld, float* out, int64_t ldl);
   void next_logits(std::span<const SequenceStep> steps, KvCache& cache, float* out, int64_t ldl);
+  bool decodes_greedy(int64_t sequences) const { return sequences <= kSmallTokens; }
+  void decode_greedy(std::span<const SequenceStep> steps, KvCache& cache, int64_t count, int32_t* out);
 
   Device& device() const { return *device_; }
   double read_bandwidth();
@@ -69,8 +75,13 @@ class DeviceDecoder {
   template <class F>
   void for_each_linear(F&& f) const;
 
-  void reserve(DeviceBatch& batch, int64_t tokens, int64_t steps, bool with_logits);
-  void describe(DeviceBatch& batch, std::span<const SequenceStep> steps, KvCache& cache);
+  void reserve(DeviceBatch& batch, int64_t tokens, int64_t steps, bool recorded);
+  void describe(DeviceBatch& batch, std::span<const SequenceStep> steps, KvCache& cache, int64_t run = 1);
+  void upload(const DeviceBatch& batch, int64_t run);
+  // One pass that ends in logits, and in the picked tokens of a recorded batch; recorded the second time.
+  void queue_pass(DeviceBatch& batch);
+  void run_recorded(DeviceBatch& batch);
+  void read_logits(DeviceBatch& batch, float* out, int64_t ldl);
   void release(DeviceBatch& batch);
   // Queue: all layers, then the last norm of the rows wanted.
   class Pass;

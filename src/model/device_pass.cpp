@@ -18,6 +18,7 @@ DeviceDecoder::Pass::Pass(DeviceDecoder& decoder, const DeviceBatch& batch, bool
       tokens_(batch.tokens),
       hidden_ld_(round_up(c_.hidden_size, int64_t{8})),
       small_(batch.tokens <= kSmallTokens),
+      next_(batch.tokens == batch.steps && batch.tokens <= kSmallTokens),
       info_(batch.device.as<TokenInfo>()) {
   d_.arena_.reset();
   residual_ = d_.arena_.take<float>(tokens_ * hidden_ld_, "activations");
@@ -51,22 +52,40 @@ DeviceInput DeviceDecoder::Pass::normalize(const DeviceBuffer& gain,
   const DeviceInputForm form = readers.front()->input_form(tokens_);
   const bool same = std::all_of(readers.begin(), readers.end(),
                                 [&](const auto& linear) { return linear->input_form(tokens_) == form; });
-  const bool rounded = same && !form.order && comes_as_x16(form.form, tokens_);
-  a.ldy = hidden_ld_;
-  a.y = d_.arena_.take<uint16_t>(tokens_ * hidden_ld_, "activations");
-  if (rounded) {
-    a.form = form.form;
-    a.ld16 = round_up(c_.hidden_size, kScaleColumns);
-    a.x16 = d_.arena_.take<uint16_t>(tokens_ * a.ld16, "activations");
-    a.x_scale = d_.arena_.take<float>(tokens_ * a.ld16 / kScaleColumns, "activations");
+  const bool rounded = same && !form.order && form.as != DeviceInputForm::As::kBF16;
+  if (!rounded) {
+    a.ldy = hidden_ld_;
+    a.y = d_.arena_.take<uint16_t>(tokens_ * hidden_ld_, "activations");
   }
   DeviceInput input(d_.arena_, d_.ops_, a.y, tokens_, c_.hidden_size, hidden_ld_);
   if (rounded) {
-    input.provide(form.form, a.x16, a.x_scale, a.ld16);
-    a.y = nullptr;
+    a.form = form.form;
+    a.codes = input.provide(form);
   }
   d_.ops_.norm(a, d_.device_->stream());
   return input;
+}
+
+DeviceMatrix DeviceDecoder::Pass::multiply_norm(const DeviceBuffer& gain,
+                                                const std::vector<std::unique_ptr<DeviceLinear>>& readers,
+                                                std::optional<DeviceInput>& input,
+                                                const DeviceLinear::Output& out) {
+  if (readers.size() == 1 && !delta_.data && readers[0]->fuses_norm(tokens_))
+    return readers[0]->forward_norm(d_.arena_, norm_args(gain), out);
+  input.emplace(normalize(gain, readers));
+  return readers[0]->forward(*input, out);
+}
+
+void DeviceDecoder::Pass::add_product(const DeviceLinear& linear, DeviceInput& input) {
+  if (!linear.adds(tokens_)) {
+    delta_ = multiply(linear, input, kParts);
+    return;
+  }
+  DeviceLinear::Output out;
+  out.y = residual_;
+  out.ldy = hidden_ld_;
+  out.add = true;
+  linear.forward(input, out);
 }
 
 DeviceMatrix DeviceDecoder::Pass::multiply(const DeviceLinear& linear, DeviceInput& input, int max_parts) {
@@ -76,8 +95,30 @@ DeviceMatrix DeviceDecoder::Pass::multiply(const DeviceLinear& linear, DeviceInp
   return linear.forward(input, out);
 }
 
+DeviceAttentionArgs DeviceDecoder::Pass::attention_args(const DeviceLayer& layer, int64_t index,
+                                                        const uint16_t* q) {
+  DeviceAttentionArgs a;
+  a.tokens = tokens_;
+  a.heads = c_.heads;
+  a.kv_heads = c_.kv_heads;
+  a.head_dim = c_.head_dim;
+  a.layer = index;
+  a.scale = 1.0f / std::sqrt(static_cast<float>(c_.head_dim));
+  a.window = layer.window;
+  a.info = info_;
+  a.q = q;
+  a.ldo = c_.heads * c_.head_dim;
+  a.out = d_.arena_.take<uint16_t>(tokens_ * c_.heads * c_.head_dim, "activations");
+  a.one_sequence = one_sequence_;
+  const int64_t blocks = tokens_ * c_.kv_heads;
+  a.splits = static_cast<int>(std::clamp<int64_t>(6 * d_.device_->info().multiprocessors / blocks, 1, 32));
+  a.scratch = d_.arena_.take<float>(tokens_ * c_.heads * a.splits * (c_.head_dim + 2), "activations");
+  a.counters = d_.counters_.as<uint32_t>();
+  return a;
+}
+
 void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t index) {
-  DeviceInput input = normalize(layer.input_norm, layer.qkv);
+  std::optional<DeviceInput> input;
   RopeArgs r;
   r.tokens = tokens_;
   r.heads = c_.heads;
@@ -85,7 +126,10 @@ void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t inde
   r.head_dim = c_.head_dim;
   r.half = d_.rope_->half();
   r.layer = index;
-  r.q = multiply(*layer.qkv[0], input, kParts);
+  DeviceLinear::Output out;
+  out.bf16 = !small_;
+  out.max_parts = kParts;
+  r.q = multiply_norm(layer.input_norm, layer.qkv, input, out);
   const auto columns = [](DeviceMatrix m, int64_t first) {
     m.data = static_cast<const uint8_t*>(m.data) + first * (m.bf16 ? 2 : 4);
     return m;
@@ -95,8 +139,8 @@ void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t inde
     r.k = columns(r.q, q_cols);
     r.v = columns(r.q, q_cols + kv_cols);
   } else {
-    r.k = multiply(*layer.qkv[1], input, kParts);
-    r.v = multiply(*layer.qkv[2], input, kParts);
+    r.k = multiply(*layer.qkv[1], *input, kParts);
+    r.v = multiply(*layer.qkv[2], *input, kParts);
   }
   r.info = info_;
   r.cos = reinterpret_cast<const float*>(batch_.device.data() + batch_.cos);
@@ -109,32 +153,19 @@ void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t inde
   r.kv_bits = layer.kv.bits;
   r.kv_float = layer.kv.is_float;
   r.q_out = d_.arena_.take<uint16_t>(tokens_ * q_cols, "activations");
-  d_.ops_.rope(r, d_.device_->stream());
-
-  DeviceAttentionArgs a;
-  a.tokens = tokens_;
-  a.heads = c_.heads;
-  a.kv_heads = c_.kv_heads;
-  a.head_dim = c_.head_dim;
-  a.layer = index;
-  a.scale = 1.0f / std::sqrt(static_cast<float>(c_.head_dim));
-  a.window = layer.window;
-  a.info = info_;
-  a.q = r.q_out;
-  a.ldo = q_cols;
-  a.out = d_.arena_.take<uint16_t>(tokens_ * q_cols, "activations");
-  a.one_sequence = one_sequence_;
-  const int64_t blocks = tokens_ * c_.kv_heads;
-  a.splits = static_cast<int>(std::clamp<int64_t>(6 * d_.device_->info().multiprocessors / blocks, 1, 32));
-  a.scratch = d_.arena_.take<float>(tokens_ * c_.heads * a.splits * (c_.head_dim + 2), "activations");
-  a.counters = d_.counters_.as<uint32_t>();
-  d_.ops_.attention(a, d_.device_->stream());
+  const DeviceAttentionArgs a = attention_args(layer, index, r.q_out);
+  if (next_) {
+    d_.ops_.attend_next(r, a, d_.device_->stream());
+  } else {
+    d_.ops_.rope(r, d_.device_->stream());
+    d_.ops_.attention(a, d_.device_->stream());
+  }
   DeviceInput attended(d_.arena_, d_.ops_, a.out, tokens_, q_cols, q_cols);
-  delta_ = multiply(*layer.o, attended, kParts);
+  add_product(*layer.o, attended);
 }
 
 void DeviceDecoder::Pass::mlp_block(const DeviceLayer& layer) {
-  DeviceInput input = normalize(layer.post_norm, layer.gate_up);
+  std::optional<DeviceInput> input;
   const int64_t inter = c_.intermediate_size, ld = round_up(inter, int64_t{8});
   const bool gelu = c_.activation != "silu";
   const DeviceLinear& first = *layer.gate_up.front();
@@ -142,21 +173,33 @@ void DeviceDecoder::Pass::mlp_block(const DeviceLayer& layer) {
   if (!gelu && layer.gate_up.size() == 1 && small_ && first.fuses_gate(tokens_)) {
     DeviceLinear::Output out;
     out.gated = true;
-    activated = static_cast<const uint16_t*>(first.forward(input, out).data);
+    activated = static_cast<const uint16_t*>(multiply_norm(layer.post_norm, layer.gate_up, input, out).data);
   } else {
     GatedArgs g;
     g.rows = tokens_;
     g.cols = inter;
-    g.gate = multiply(first, input, kParts);
-    if (layer.gate_up.size() == 2) g.up = multiply(*layer.gate_up[1], input, kParts);
+    DeviceLinear::Output out;
+    out.bf16 = !small_;
+    out.max_parts = kParts;
+    g.gate = multiply_norm(layer.post_norm, layer.gate_up, input, out);
+    if (layer.gate_up.size() == 2) g.up = multiply(*layer.gate_up[1], *input, kParts);
     g.gelu = gelu;
+    const DeviceInputForm form = layer.down->input_form(tokens_);
+    if (!form.order && form.as != DeviceInputForm::As::kBF16) {
+      DeviceInput down(d_.arena_, d_.ops_, nullptr, tokens_, inter, ld);
+      g.form = form.form;
+      g.codes = down.provide(form);
+      d_.ops_.gated(g, d_.device_->stream());
+      add_product(*layer.down, down);
+      return;
+    }
     g.y = d_.arena_.take<uint16_t>(tokens_ * ld, "activations");
     g.ldy = ld;
     d_.ops_.gated(g, d_.device_->stream());
     activated = g.y;
   }
   DeviceInput down(d_.arena_, d_.ops_, activated, tokens_, inter, ld);
-  delta_ = multiply(*layer.down, down, kParts);
+  add_product(*layer.down, down);
 }
 
 DeviceInput DeviceDecoder::Pass::final_norm(const int32_t* rows, int64_t count) {

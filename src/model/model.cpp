@@ -93,6 +93,26 @@ void Model::next_logits(std::span<const SequenceStep> steps, KvCache& cache, flo
   logits(hidden.data(), row, out, ldl, pool);
 }
 
+void Model::decode_greedy(std::span<const SequenceStep> steps, KvCache& cache, int64_t count, int32_t* out,
+                          ThreadPool& pool) const {
+  const size_t n = steps.size(), vocab = static_cast<size_t>(config().vocab_size);
+  for (const SequenceStep& s : steps) CHECK(s.tokens.size() == 1);
+  if (impl_->device && impl_->device->decodes_greedy(static_cast<int64_t>(n))) {
+    for (const SequenceStep& s : steps) CHECK(s.tokens[0] >= 0 && s.tokens[0] < config().vocab_size);
+    return impl_->device->decode_greedy(steps, cache, count, out);
+  }
+  std::vector<float> rows(n * vocab);
+  std::vector<SequenceStep> now(steps.begin(), steps.end());
+  for (int64_t i = 0; i < count; ++i, out += n) {
+    next_logits(now, cache, rows.data(), config().vocab_size, pool);
+    for (size_t s = 0; s < n; ++s) {
+      const float* row = rows.data() + s * vocab;
+      out[s] = static_cast<int32_t>(std::max_element(row, row + vocab) - row);
+      now[s].tokens = {out + s, 1};
+    }
+  }
+}
+
 size_t Model::weight_bytes() const {
   if (impl_->device) return impl_->device->weight_bytes();
   size_t total = 0;

@@ -63,6 +63,12 @@ class Model {
   void next_logits(std::span<const SequenceStep> steps, KvCache& cache, float* out, int64_t ldl,
                    ThreadPool& pool) const;
 
+  // next_logits() of one token for each step, then of the most likely next token of each (the lower id of equals), and so
+  // on: `count` new tokens of each sequence into out (count, steps). On a GPU the tokens stay there between steps, and
+  // nothing waits for the host.
+  void decode_greedy(std::span<const SequenceStep> steps, KvCache& cache, int64_t count, int32_t* out,
+                     ThreadPool& pool) const;
+
   // Tokens of a prompt that go through forward() at once: bounds the memory of the activations.
   int64_t prompt_chunk() const;
   const Device* device() const;  // null on the CPU

@@ -27,8 +27,8 @@ TEST(DeviceLayout, EveryCodeOfAUnitHasItsOwnPlace) {
   }
 }
 
-// The kernel reads, for lane l and run r of 32 columns, words whose registers a0..a3 hold rows l/4 and l/4+8. It takes
-// tokens from columns 32 r + 8 (l%4) + 4 step + {0,1} (b0) and {2,3} (b1), so a0/a1 must hold the former, a2/a3 the latter.
+// The kernels read, for lane l and each step of 16 columns, words whose registers a0..a3 hold rows l/4 and l/4+8: columns
+// 2 (l%4) + {0,1} in a0 and a1, 8 further in a2 and a3.
 TEST(DeviceLayout, LanesHoldTheOperandOfTheTensorCore) {
   for (const int bits : {4, 8})
     for (int run = 0; run < columns_of(bits) / 32; ++run)
@@ -37,7 +37,7 @@ TEST(DeviceLayout, LanesHoldTheOperandOfTheTensorCore) {
           for (int reg = 0; reg < 4; ++reg)
             for (int odd = 0; odd < 2; ++odd) {
               const int row = lane / 4 + 8 * (reg % 2);
-              const int column = run * 32 + lane % 4 * 8 + step * 4 + reg / 2 * 2 + odd;
+              const int column = run * 32 + step * 16 + reg / 2 * 8 + lane % 4 * 2 + odd;
               const CodePlace p = code_place(bits, row, column);
               if (bits == 4) {  // one word a step: nibble 0 of bytes 0, 2 is a0; of 1, 3 a1; nibble 1: a2, a3
                 EXPECT_EQ(p.byte, run / 2 * 512 + lane * 16 + run % 2 * 8 + step * 4 + reg % 2 + 2 * odd);

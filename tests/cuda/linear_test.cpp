@@ -1,4 +1,6 @@
 // Every listed GPU kernel that takes a problem, for few tokens and many, against the reference kernel of the CPU.
+#include "base/numeric.h"
+#include "base/rng.h"
 #include "base/thread_pool.h"
 #include "kernels/list.h"
 #include "tests/cuda/gpu.h"
@@ -81,16 +83,19 @@ struct Both {
     r.zero_points = zeros.as<int8_t>() + row0 * groups;
     return r;
   }
+  void pack(const DeviceLinearKernel& kernel) {
+    if (!packed.empty()) return;
+    const LinearProblem& p = c.problem;
+    packed = DeviceBuffer(*gpu(), kernel.packed_bytes(p), "weights");
+    gpu()->clear(packed.data(), packed.size());
+    const int64_t first = std::min<int64_t>(32, p.n);  // in two runs, as weights stream in
+    kernel.pack(p, rows(0, first), packed.data(), gpu()->stream());
+    if (first < p.n) kernel.pack(p, rows(first, p.n - first), packed.data(), gpu()->stream());
+  }
   std::vector<float> run(const DeviceLinearKernel& kernel, bool y_bf16, int max_parts, bool as_x16 = false) {
     const LinearProblem& p = c.problem;
     Device& d = *gpu();
-    if (packed.empty()) {
-      packed = DeviceBuffer(d, kernel.packed_bytes(p), "weights");
-      d.clear(packed.data(), packed.size());
-      const int64_t first = std::min<int64_t>(32, p.n);  // in two runs, as weights stream in
-      kernel.pack(p, rows(0, first), packed.data(), d.stream());
-      if (first < p.n) kernel.pack(p, rows(first, p.n - first), packed.data(), d.stream());
-    }
+    pack(kernel);
     const DeviceBuffer workspace(d, kernel.workspace_bytes(p, c.m), "workspace");
     const int64_t ldy = p.n + 4, stride = c.m * ldy;
     const DeviceBuffer y = poisoned(static_cast<size_t>(stride * max_parts) * 4);
@@ -103,12 +108,12 @@ struct Both {
       QuantizeArgs q;
       q.rows = c.m, q.cols = p.k, q.x = x.as<uint16_t>(), q.ldx = c.ldx;
       q.form.kind = DeviceForm::Kind::kHalf, q.form.group = kScaleColumns;
-      q.ld16 = round_up(p.k, kScaleColumns);
-      x16 = poisoned(static_cast<size_t>(c.m * q.ld16) * 2);
-      x_scale = poisoned(static_cast<size_t>(c.m * q.ld16 / kScaleColumns) * 4);
-      q.x16 = x16.as<uint16_t>(), q.x_scale = x_scale.as<float>();
+      q.codes.ld16 = round_up(p.k, kScaleColumns);
+      x16 = poisoned(static_cast<size_t>(c.m * q.codes.ld16) * 2);
+      x_scale = poisoned(static_cast<size_t>(c.m * q.codes.ld16 / kScaleColumns) * 4);
+      q.codes.x16 = x16.as<uint16_t>(), q.codes.x_scale = x_scale.as<float>();
       device_ops(d.info()).quantize(q, d.stream());
-      a.x = nullptr, a.x16 = x16.data(), a.x_scale = x_scale.as<float>(), a.ld16 = q.ld16;
+      a.x = nullptr, a.x16 = x16.data(), a.x_scale = x_scale.as<float>(), a.ld16 = q.codes.ld16;
     }
     const int parts = kernel.run(p, packed.data(), a, d.info(), d.stream());
     EXPECT_LE(parts, max_parts);
@@ -165,6 +170,181 @@ TEST(DeviceLinear, SmallKernelIsExactUpToSums) {
     if (!kernel.supports(p, gpu()->info()).ok) GTEST_SKIP() << "not for this GPU";
     Both both(p, 5, false);
     EXPECT_LT(relative_error(both.run(kernel, false, 4), both.reference()), 5e-6) << describe(p, 5);
+  }
+}
+
+// The norm inside the linear against the norm's own kernel before it, and a product that is added to what y holds.
+TEST(DeviceLinear, TakesTheNormAndAddsToTheResidual) {
+  NEEDS_GPU();
+  Device& d = *gpu();
+  int runs = 0;
+  for (const DeviceLinearKernel* kernel : device_linear_kernels())
+    for (const LinearProblem& p : problems()) {
+      if (!kernel->supports(p, d.info()).ok) continue;
+      Both both(p, 1, false);
+      both.run(*kernel, false, 1);  // packs
+      const size_t n = static_cast<size_t>(p.n), k = static_cast<size_t>(p.k);
+      std::vector<float> residual(k), gain(k);
+      for (size_t i = 0; i < k; ++i)
+        residual[i] = static_cast<float>(8 * random_unit(1, i) - 3),
+        gain[i] = round_bf16(static_cast<float>(random_unit(2, i) + 0.1));
+      const DeviceBuffer dresidual = to_gpu(residual), dgain = to_gpu(gain);
+      const DeviceBuffer space(d, kernel->workspace_bytes(p, 1) + 256, "workspace");
+      const auto run = [&](DeviceLinearArgs a, std::vector<float> y) {
+        const DeviceBuffer dy = to_gpu(y);
+        a.m = 1, a.y = dy.data(), a.ldy = a.part_stride = p.n;
+        a.workspace = space.data(), a.workspace_bytes = space.size();
+        EXPECT_EQ(kernel->run(p, both.packed.data(), a, d.info(), d.stream()), 1);
+        return from_gpu<float>(dy, n);
+      };
+      std::vector<float> nan(n, NAN), base(n);
+      for (size_t i = 0; i < n; ++i) base[i] = static_cast<float>(random_unit(3, i) * 40 - 20);
+      DeviceLinearArgs plain;
+      plain.x = both.x.data(), plain.ldx = both.c.ldx;
+      if (kernel->adds(p, 1, d.info())) {
+        DeviceLinearArgs adding = plain;
+        adding.add = true;
+        const std::vector<float> product = run(plain, nan), sum = run(adding, base);
+        double size = 0;
+        for (const float v : product) size = std::max(size, static_cast<double>(std::fabs(v)));
+        for (size_t i = 0; i < n; ++i)  // the sums of the product may be in another order
+          ASSERT_NEAR(sum[i], base[i] + product[i], 1e-5 * (20 + size)) << describe(p, 1) << " row " << i;
+        ++runs;
+      }
+      if (kernel->fuses_norm(p, 1, d.info())) {
+        double square = 0;
+        for (const float v : residual) square += static_cast<double>(v) * v;
+        const double r = 1 / std::sqrt(square / static_cast<double>(k) + 1e-5);
+        for (size_t i = 0; i < k; ++i) both.c.x[i] = static_cast<float>(residual[i] * r * gain[i]);
+        DeviceLinearArgs a;
+        a.residual = dresidual.as<float>(), a.ld_residual = p.k, a.gain = dgain.as<float>(), a.eps = 1e-5f;
+        EXPECT_LT(relative_error(run(a, nan), both.reference()), 3e-3) << describe(p, 1);
+        ++runs;
+      }
+    }
+  if (d.info().major == 9) {
+    EXPECT_GT(runs, 20);
+  }
+}
+
+// Few tokens of codes with one scale a token: the wide kernel and, for fewer, the small one.
+TEST(DeviceLinear, MultipliesCodesOfOneScale) {
+  NEEDS_GPU();
+  Device& d = *gpu();
+  for (const DeviceLinearKernel* kernel : device_linear_kernels())
+    for (const auto& [code, kind] : {std::pair(CodeType::kInt, DeviceForm::Kind::kInt8),
+                                     std::pair(CodeType::kE4M3, DeviceForm::Kind::kE4M3)})
+      for (const auto& [n, k] : {std::pair<int64_t, int64_t>{256, 512}, {1000, 576}, {72, 4096}})
+        for (const int64_t m : {1, 8, 9, 17, 33, 64})
+          for (const bool gated : {false, true}) {
+            const LinearProblem p = weights(code, 8, n, k, 0, false);
+            if (!kernel->supports(p, d.info()).ok) continue;
+            if (gated && (n % 16 != 0 || !kernel->fuses_gate(p, m, d.info()))) continue;
+            Both both(p, m, m == 33);
+            both.pack(*kernel);
+            QuantizeArgs q;
+            q.rows = m, q.cols = k, q.x = both.x.as<uint16_t>(), q.ldx = both.c.ldx, q.form.kind = kind;
+            q.codes.ld16 = round_up(k, kScaleColumns);
+            const DeviceBuffer x16 = poisoned(static_cast<size_t>(m * q.codes.ld16) * 2);
+            const DeviceBuffer scale = poisoned(static_cast<size_t>(m * q.codes.ld16 / kScaleColumns) * 4);
+            q.codes.x16 = x16.as<uint16_t>(), q.codes.x_scale = scale.as<float>();
+            device_ops(d.info()).quantize(q, d.stream());
+            const auto codes = from_gpu<uint16_t>(x16, static_cast<size_t>(m * q.codes.ld16));
+            const auto scales = from_gpu<float>(scale, static_cast<size_t>(m * q.codes.ld16 / kScaleColumns));
+            for (int64_t i = 0; i < m; ++i)
+              for (int64_t j = 0; j < k; ++j)
+                both.c.x[static_cast<size_t>(i * both.c.ldx + j)] =
+                    f16_to_float(codes[static_cast<size_t>(i * q.codes.ld16 + j)]) *
+                    scales[static_cast<size_t>(i * (q.codes.ld16 / kScaleColumns))];
+            std::vector<float> want = both.reference(), halves;
+            if (gated) {
+              for (int64_t i = 0; i < m; ++i)
+                for (int64_t j = 0; j < n / 2; ++j) {
+                  const float g = want[static_cast<size_t>(i * n + j / 8 * 16 + j % 8)];
+                  halves.push_back(g / (1 + std::exp(-g)) *
+                                   want[static_cast<size_t>(i * n + j / 8 * 16 + j % 8 + 8)]);
+                }
+              want = halves;
+            }
+            const DeviceBuffer y = poisoned(static_cast<size_t>(8 * m * n) * 4);
+            const DeviceBuffer space(d, kernel->workspace_bytes(p, m), "workspace");
+            DeviceLinearArgs a;
+            a.m = m, a.x16 = x16.data(), a.ld16 = q.codes.ld16, a.x_scale = scale.as<float>(),
+            a.one_scale = true;
+            a.y = y.data(), a.ldy = gated ? n / 2 : n, a.gated = gated, a.max_parts = gated ? 1 : 8;
+            a.part_stride = m * n, a.bias = both.bias_values.as<float>();
+            a.workspace = space.data(), a.workspace_bytes = space.size();
+            const int parts = kernel->run(p, both.packed.data(), a, d.info(), d.stream());
+            std::vector<float> got(want.size());
+            if (gated) {
+              const auto bits = from_gpu<uint16_t>(y, want.size());
+              for (size_t i = 0; i < got.size(); ++i) got[i] = bf16_to_float(bits[i]);
+            } else {
+              const auto all = from_gpu<float>(y, want.size() * static_cast<size_t>(parts));
+              for (size_t i = 0; i < all.size(); ++i) got[i % got.size()] += all[i];
+            }
+            EXPECT_LT(relative_error(got, want), 5e-3) << kernel->name << ' ' << describe(p, m) << gated;
+          }
+}
+
+// Rounded activations as bytes: the product is exact up to sums and the rounding of y.
+TEST(DeviceLinear, MultipliesBytes) {
+  NEEDS_GPU();
+  Device& d = *gpu();
+  int runs = 0;
+  for (const DeviceLinearKernel* kernel : device_linear_kernels())
+    for (const auto& [code, kind] : {std::pair(CodeType::kInt, DeviceForm::Kind::kInt8),
+                                     std::pair(CodeType::kE4M3, DeviceForm::Kind::kE4M3)})
+      for (const auto& [n, k, m] : {std::tuple<int64_t, int64_t, int64_t>{256, 512, 70},
+                                    {1008, 576, 333},
+                                    {1024, 2048, 129},
+                                    {16, 64, 2000}}) {
+        const LinearProblem p = weights(code, 8, n, k, 0, false);
+        DeviceForm form;
+        form.kind = kind;
+        if (!kernel->supports(p, d.info()).ok || !kernel->takes_bytes(p, form, m, d.info())) continue;
+        Both both(p, m, m == 333);
+        both.pack(*kernel);
+        const DeviceBuffer x8 = poisoned(static_cast<size_t>(m * k)),
+                           scale = poisoned(static_cast<size_t>(m) * 4);
+        QuantizeArgs q;
+        q.rows = m, q.cols = k, q.x = both.x.as<uint16_t>(), q.ldx = both.c.ldx, q.form = form;
+        q.codes.x8 = x8.data(), q.codes.ld8 = k, q.codes.token_scale = scale.as<float>();
+        device_ops(d.info()).quantize(q, d.stream());
+        const auto codes = from_gpu<uint8_t>(x8, static_cast<size_t>(m * k));
+        const auto scales = from_gpu<float>(scale, static_cast<size_t>(m));
+        for (int64_t i = 0; i < m; ++i)
+          for (int64_t j = 0; j < k; ++j) {
+            const uint8_t byte = codes[static_cast<size_t>(i * k + j)];
+            const float value =
+                code == CodeType::kE4M3 ? e4m3_to_float(byte) : static_cast<float>(static_cast<int8_t>(byte));
+            float& x = both.c.x[static_cast<size_t>(i * both.c.ldx + j)];
+            ASSERT_NEAR(x, value * scales[static_cast<size_t>(i)],
+                        0.07f * std::fabs(x) + scales[static_cast<size_t>(i)]);
+            x = value * scales[static_cast<size_t>(i)];
+          }
+        const std::vector<float> want = both.reference();
+        for (const bool bf16 : {false, true}) {
+          const DeviceBuffer y = poisoned(static_cast<size_t>(m * n) * 4);
+          const DeviceBuffer space(d, kernel->workspace_bytes(p, m), "workspace");
+          DeviceLinearArgs a;
+          a.m = m, a.x8 = x8.data(), a.ldx8 = k, a.token_scale = scale.as<float>();
+          a.y = y.data(), a.ldy = n, a.y_bf16 = bf16, a.part_stride = m * n,
+          a.bias = both.bias_values.as<float>();
+          a.workspace = space.data(), a.workspace_bytes = space.size();
+          EXPECT_EQ(kernel->run(p, both.packed.data(), a, d.info(), d.stream()), 1);
+          std::vector<float> got;
+          if (bf16)
+            for (const uint16_t v : from_gpu<uint16_t>(y, want.size())) got.push_back(bf16_to_float(v));
+          else
+            got = from_gpu<float>(y, want.size());
+          // The reference rounds weights to bf16, which neither product does.
+          EXPECT_LT(relative_error(got, want), 4e-3) << kernel->name << ' ' << describe(p, m) << bf16;
+          ++runs;
+        }
+      }
+  if (d.info().major == 9) {
+    EXPECT_EQ(runs, 32);
   }
 }
 

@@ -26,6 +26,9 @@ std::vector<float> widen(const std::vector<uint16_t>& x) {
   for (const uint16_t v : x) y.push_back(bf16_to_float(v));
   return y;
 }
+void to_same(const DeviceBuffer& buffer, const std::vector<float>& host) {
+  gpu()->upload(buffer.data(), host.data(), host.size() * 4);
+}
 const VectorOps& reference() {
   return *vector_ops_list().back();
 }
@@ -47,7 +50,7 @@ struct NormRun {
     a.eps = 1e-5f;
     a.delta = {dparts.data(), ld, false, 2, kRows * ld};
     a.y = y.as<uint16_t>(), a.ldy = ld, a.y_float = yf.as<float>(), a.ldy_float = ld;
-    a.form = form, a.x16 = x16.as<uint16_t>(), a.x_scale = scale.as<float>(), a.ld16 = ld16;
+    a.form = form, a.codes.x16 = x16.as<uint16_t>(), a.codes.x_scale = scale.as<float>(), a.codes.ld16 = ld16;
     device_ops(gpu()->info()).norm(a, gpu()->stream());
     sum = from_gpu<float>(dx, count), normed = from_gpu<float>(yf, count);
     rounded = widen(from_gpu<uint16_t>(y, count));
@@ -119,6 +122,46 @@ TEST(DeviceOps, NormQuantizesAsTheReferenceDoes) {
               << "form " << static_cast<int>(form.kind) << " row " << r << " column " << i;
       }
     }
+}
+
+// The same codes as bytes, and as bf16, with one scale a token.
+TEST(DeviceOps, NormGivesBytesAndExactCodes) {
+  NEEDS_GPU();
+  using Kind = DeviceForm::Kind;
+  const int64_t cols = 592, rows = NormRun::kRows;
+  for (const DeviceForm& form :
+       {DeviceForm{Kind::kInt8}, DeviceForm{Kind::kE4M3}, DeviceForm{Kind::kInt8Asym}}) {
+    const NormRun run(cols, form);
+    const DeviceBuffer dx = to_gpu(run.x), dparts = to_gpu(run.parts), dgain = to_gpu(run.gain);
+    const size_t count = static_cast<size_t>(rows * cols);
+    for (const bool bytes : {true, false}) {
+      if (bytes && form.kind == Kind::kInt8Asym) continue;
+      const DeviceBuffer x8 = poisoned(count), y = poisoned(count * 2), scale = poisoned(rows * 4);
+      to_same(dx, run.x);
+      NormArgs a;
+      a.rows = rows, a.cols = cols, a.residual = dx.as<float>(), a.ld = run.ld, a.gain = dgain.as<float>();
+      a.eps = 1e-5f, a.delta = {dparts.data(), run.ld, false, 2, rows * run.ld}, a.form = form;
+      if (bytes)
+        a.codes.x8 = x8.data(), a.codes.ld8 = cols;
+      else
+        a.codes.y = y.as<uint16_t>(), a.codes.ldy = cols;
+      a.codes.token_scale = scale.as<float>();
+      device_ops(gpu()->info()).norm(a, gpu()->stream());
+      const auto got8 = from_gpu<uint8_t>(x8, count);
+      const auto got16 = from_gpu<uint16_t>(y, count);
+      const auto scales = from_gpu<float>(scale, static_cast<size_t>(rows));
+      for (int64_t r = 0; r < rows; ++r) {
+        EXPECT_EQ(scales[static_cast<size_t>(r)], run.scale(r, 0));
+        for (int64_t i = 0; i < cols; ++i) {
+          const size_t at = static_cast<size_t>(r * cols + i);
+          const float code = !bytes                     ? bf16_to_float(got16[at])
+                             : form.kind == Kind::kE4M3 ? e4m3_to_float(got8[at])
+                                                        : static_cast<float>(static_cast<int8_t>(got8[at]));
+          ASSERT_EQ(code, run.code(r, i)) << "form " << static_cast<int>(form.kind) << " column " << i;
+        }
+      }
+    }
+  }
 }
 
 // kHalf keeps 11 bits, whatever the size of the numbers.
@@ -204,6 +247,23 @@ TEST(DeviceOps, GatedMeetsItsRows) {
   a.ldy = cols;
   ops.gated(a, gpu()->stream());
   EXPECT_LT(relative_error(widen(from_gpu<uint16_t>(y, want.size())), want), 4e-3);
+
+  // Rounded at once, and what a product owes the scale of its tokens.
+  const DeviceBuffer x8 = poisoned(want.size()), scale = poisoned(rows * 4),
+                     twice = to_gpu(std::vector<float>(rows, 2));
+  a.gate.row_scale = twice.as<float>();
+  a.form.kind = DeviceForm::Kind::kInt8;
+  a.codes.x8 = x8.data(), a.codes.ld8 = cols, a.codes.token_scale = scale.as<float>();
+  ops.gated(a, gpu()->stream());
+  const auto codes = from_gpu<int8_t>(x8, want.size());
+  const auto scales = from_gpu<float>(scale, static_cast<size_t>(rows));
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = 0; i < cols; ++i) {
+      const size_t at = static_cast<size_t>(r * cols + i);
+      const float g = 2 * gate[at], u = 2 * up[at], exact = g / (1 + std::exp(-g)) * u;
+      EXPECT_NEAR(static_cast<float>(codes[at]) * scales[static_cast<size_t>(r)], exact,
+                  0.51f * scales[static_cast<size_t>(r)]);
+    }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "kernels/api/device.h"
+#include "kernels/api/device_ops.h"
 #include "kernels/api/linear.h"
 
 namespace roundel {
@@ -39,19 +40,24 @@ struct DeviceWeightRows {
   RowMap map;
 };
 
-// x16: activations as exact half-precision numbers (integer codes, E4M3 values) with a float scale for each token and
-// each run of kScaleColumns columns; columns from K on are zero, up to ld16, a multiple of kScaleColumns.
-constexpr int64_t kScaleColumns = 128;
-// Up to this many tokens linears write floats in parts and quantized activations come as x16; beyond, BF16.
-constexpr int64_t kSmallTokens = 64;
-
 struct DeviceLinearArgs {
   int64_t m = 0;
   const void* x = nullptr;  // (M,K) bf16, rows ldx apart; columns up to a multiple of 8 are zero
   int64_t ldx = 0;
   const void* x16 = nullptr;       // (M,ld16) half: used instead of x when given
   const float* x_scale = nullptr;  // (M, ld16 / kScaleColumns)
+  bool one_scale = false;          // the same for all columns of a token
   int64_t ld16 = 0;
+  // Codes with one float scale a token, instead of x, where takes_bytes: (M,K) int8 or E4M3, rows ldx8 apart.
+  const void* x8 = nullptr;
+  int64_t ldx8 = 0;
+  const float* token_scale = nullptr;  // (M), with x8
+  // Or, where fuses_norm: x = residual / sqrt(mean(residual^2) + eps) * gain, of (M,K) floats, rows ld_residual apart.
+  const float* residual = nullptr;
+  int64_t ld_residual = 0;
+  const float* gain = nullptr;
+  float eps = 0;
+  bool add = false;             // where adds: y is float, and the product is added to it
   const float* bias = nullptr;  // (N) in packed order, or null
   void* y = nullptr;            // (M,N) float or bf16, rows ldy apart
   int64_t ldy = 0;
@@ -74,8 +80,13 @@ struct DeviceLinearKernel {
                       int64_t count, float* out, int64_t ldo, DeviceStream);
   // Whether run() can do `gated` for m tokens.
   bool (*fuses_gate)(const LinearProblem&, int64_t m, const DeviceInfo&);
+  // Whether run() can do `residual`, and whether it can do `add`, for m tokens.
+  bool (*fuses_norm)(const LinearProblem&, int64_t m, const DeviceInfo&);
+  bool (*adds)(const LinearProblem&, int64_t m, const DeviceInfo&);
+  // Whether run() takes activations of this form as x8 for m tokens.
+  bool (*takes_bytes)(const LinearProblem&, const DeviceForm&, int64_t m, const DeviceInfo&);
   // Whether activations that need no rounding should come as x16 (DeviceForm::kHalf) for m tokens.
-  bool (*wants_x16)(int64_t m);
+  bool (*wants_x16)(const LinearProblem&, int64_t m);
   size_t (*workspace_bytes)(const LinearProblem&, int64_t m);
   // Returns how many parts of y it wrote.
   int (*run)(const LinearProblem&, const uint8_t* packed, const DeviceLinearArgs&, const DeviceInfo&,

@@ -8,6 +8,12 @@
 
 namespace roundel {
 
+// x16: activations as exact half-precision numbers (integer codes, E4M3 values) with a float scale for each token and
+// each run of kScaleColumns columns; columns from K on are zero, up to ld16, a multiple of kScaleColumns.
+constexpr int64_t kScaleColumns = 128;
+// Up to this many tokens linears write floats in parts and quantized activations come as x16; beyond, as bytes or BF16.
+constexpr int64_t kSmallTokens = 64;
+
 // What a linear wrote: bf16, or float in parts that are to be summed.
 struct DeviceMatrix {
   const void* data = nullptr;
@@ -15,6 +21,7 @@ struct DeviceMatrix {
   bool bf16 = false;
   int parts = 1;
   int64_t part_stride = 0;
+  const float* row_scale = nullptr;  // (rows), to be multiplied by; null: 1
 };
 
 // One new token: what kernels need to know of it and of its sequence.
@@ -37,6 +44,19 @@ struct DeviceForm {
   int64_t group = 0;  // columns that share a dynamic scale; 0: the whole token
 };
 
+// Where rounded tokens go, one of three ways.
+struct DeviceCodes {
+  uint16_t* x16 = nullptr;  // (rows,ld16) and x_scale
+  float* x_scale = nullptr;
+  int64_t ld16 = 0;
+  uint8_t* x8 = nullptr;  // (rows,cols) int8 or E4M3, rows ld8 apart, and token_scale
+  int64_t ld8 = 0;
+  // bf16, rows ldy apart, zero up to there: the codes themselves, exactly, where token_scale is given, else the values.
+  uint16_t* y = nullptr;
+  int64_t ldy = 0;
+  float* token_scale = nullptr;  // (rows): one scale for the whole token
+};
+
 struct NormArgs {
   int64_t rows = 0, cols = 0;
   const int32_t* rows_in = nullptr;  // output row i comes from input row rows_in[i]; null: i
@@ -49,10 +69,8 @@ struct NormArgs {
   int64_t ldy = 0;
   float* y_float = nullptr;  // (rows,cols), rows `ldy_float` apart; or null
   int64_t ldy_float = 0;
-  DeviceForm form;  // kind not kNone: also x16 and x_scale, from the values before they are rounded to bf16
-  uint16_t* x16 = nullptr;
-  float* x_scale = nullptr;
-  int64_t ld16 = 0;
+  DeviceForm form;  // kind not kNone: also `codes`, from the values before they are rounded to bf16
+  DeviceCodes codes;
 };
 
 struct QuantizeArgs {
@@ -61,10 +79,7 @@ struct QuantizeArgs {
   int64_t ldx = 0;
   const int32_t* order = nullptr;  // columns in this order; null: as they are
   DeviceForm form;
-  uint16_t* x16 = nullptr;  // x16 and x_scale, or:
-  float* x_scale = nullptr;
-  int64_t ld16 = 0;
-  uint16_t* y = nullptr;  // bf16 of the rounded values, rows ldx apart
+  DeviceCodes codes;  // form.kind kNone: y
 };
 
 struct RopeArgs {
@@ -103,7 +118,29 @@ struct GatedArgs {
   bool gelu = false;
   uint16_t* y = nullptr;
   int64_t ldy = 0;
+  DeviceForm form;  // kind not kNone: `codes` instead of y
+  DeviceCodes codes;
 };
+
+// The most likely token of each row, the lower id of equals. With `info` it becomes the row's next input: id and position
+// of the next step, and the angles of that step.
+struct PickArgs {
+  int64_t rows = 0, vocab = 0;
+  const float* logits = nullptr;  // (rows,vocab), rows ldl apart
+  int64_t ldl = 0;
+  TokenInfo* info = nullptr;  // (rows)
+  int32_t* step = nullptr;    // counts up by one
+  int32_t* ids = nullptr;     // (steps,rows): row *step receives the tokens
+  int64_t half = 0;
+  float* cos = nullptr;  // (rows,half), from row *step of next_cos (steps,rows,half), while *step + 1 < steps
+  float* sin = nullptr;
+  const float* next_cos = nullptr;
+  const float* next_sin = nullptr;
+  int64_t steps = 0;
+  uint64_t* scratch = nullptr;   // rows * kPickBlocks
+  uint32_t* counters = nullptr;  // rows + 1, zero before and after
+};
+constexpr int64_t kPickBlocks = 64;
 
 struct DeviceOps {
   const char* name;
@@ -112,7 +149,14 @@ struct DeviceOps {
   void (*quantize)(const QuantizeArgs&, DeviceStream);
   void (*rope)(const RopeArgs&, DeviceStream);
   void (*attention)(const DeviceAttentionArgs&, DeviceStream);
+  // rope() and attention() of tokens that are each the next of their own sequence, in one kernel where there is one.
+  // What else the cache and `info` hold must be older than the pass: the kernel reads it before its turn.
+  void (*attend_next)(const RopeArgs&, const DeviceAttentionArgs&, DeviceStream);
   void (*gated)(const GatedArgs&, DeviceStream);
+  // y (rows,cols) = y * scale of the row + bias of the column (may be null), in place; one part.
+  void (*scale_rows)(const DeviceMatrix& y, int64_t rows, int64_t cols, const float* scale, const float* bias,
+                     DeviceStream);
+  void (*pick)(const PickArgs&, DeviceStream);
   // y (rows,cols) bf16 = float x; columns up to ldy become zero.
   void (*to_bf16)(const float* x, int64_t ldx, int64_t rows, int64_t cols, uint16_t* y, int64_t ldy,
                   DeviceStream);

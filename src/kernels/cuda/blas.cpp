@@ -43,18 +43,49 @@ struct Prepared {
   cublasLtMatmulHeuristicResult_t choice{};
 };
 
-using Key = std::array<int64_t, 9>;
+using Key = std::array<int64_t, 10>;
+
+struct Types {
+  cudaDataType_t in, out, scale;
+  cublasComputeType_t compute;
+  int64_t size_in, size_out;
+};
+Types types_of(const BlasProblem& p) {
+  const cudaDataType_t out = p.y_bf16 ? CUDA_R_16BF : CUDA_R_32F;
+  const int64_t size_out = p.y_bf16 ? 2 : 4;
+  switch (p.operands) {
+    case BlasOperands::kFloat:
+      return {CUDA_R_32F, out, CUDA_R_32F, CUBLAS_COMPUTE_32F, 4, size_out};
+    case BlasOperands::kE4M3:
+      return {CUDA_R_8F_E4M3, out, CUDA_R_32F, CUBLAS_COMPUTE_32F, 1, size_out};
+    case BlasOperands::kInt8:
+      return {CUDA_R_8I, CUDA_R_32I, CUDA_R_32I, CUBLAS_COMPUTE_32I, 1, 4};
+    default:
+      return {CUDA_R_16BF, out, CUDA_R_32F, CUBLAS_COMPUTE_32F, 2, size_out};
+  }
+}
+
+void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+  check_blas(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof(value)), "a description");
+}
+
+// w is the first operand here, so its scales are A's.
+void set_scales(cublasLtMatmulDesc_t description, const BlasProblem& p) {
+  set(description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.w_scale);
+  set(description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p.x_scale);
+}
 
 std::unique_ptr<Prepared> prepare(const BlasProblem& p) {
   auto made = std::make_unique<Prepared>();
-  const cudaDataType_t in = p.operands_float ? CUDA_R_32F : CUDA_R_16BF,
-                       out = p.y_bf16 ? CUDA_R_16BF : CUDA_R_32F;
-  check_blas(cublasLtMatmulDescCreate(&made->multiply.value, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-             "a description");
-  const cublasOperation_t transposed = CUBLAS_OP_T;
-  check_blas(cublasLtMatmulDescSetAttribute(made->multiply.value, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
-                                            sizeof(transposed)),
-             "a description");
+  const Types types = types_of(p);
+  const cudaDataType_t in = types.in, out = types.out;
+  check_blas(cublasLtMatmulDescCreate(&made->multiply.value, types.compute, types.scale), "a description");
+  set(made->multiply.value, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
+  if (p.operands == BlasOperands::kE4M3) {
+    set(made->multiply.value, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+    set(made->multiply.value, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+    set_scales(made->multiply.value, p);
+  }
   const auto u = [](int64_t x) { return static_cast<uint64_t>(x); };
   check_blas(cublasLtMatrixLayoutCreate(&made->a.value, in, u(p.k), u(p.n), p.ldw), "a layout");
   check_blas(cublasLtMatrixLayoutCreate(&made->b.value, in, u(p.k), u(p.m), p.ldx), "a layout");
@@ -69,9 +100,9 @@ std::unique_ptr<Prepared> prepare(const BlasProblem& p) {
     while (a > 1 && (reinterpret_cast<uintptr_t>(pointer) % a || ld * size % a)) a /= 2;
     return a;
   };
-  const uint32_t align_a = alignment(p.w, p.ldw, p.operands_float ? 4 : 2),
-                 align_b = alignment(p.x, p.ldx, p.operands_float ? 4 : 2),
-                 align_d = alignment(p.y, p.ldy, p.y_bf16 ? 2 : 4);
+  const uint32_t align_a = alignment(p.w, p.ldw, types.size_in),
+                 align_b = alignment(p.x, p.ldx, types.size_in),
+                 align_d = alignment(p.y, p.ldy, types.size_out);
   for (const auto& [attribute, value] : {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, align_a),
                                          std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, align_b),
                                          std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, align_d),
@@ -101,14 +132,20 @@ void blas_multiply(const BlasProblem& p, void* stream) {
                    p.ldx,
                    p.ldw,
                    p.ldy,
-                   (p.operands_float ? 2 : 0) + (p.y_bf16 ? 1 : 0),
+                   static_cast<int64_t>(p.operands),
+                   p.y_bf16 ? 1 : 0,
                    static_cast<int64_t>(p.workspace_bytes),
                    low(p.x) << 32 | low(p.w) << 16 | low(p.y)};
   std::unique_ptr<Prepared>& made = known[key];
   if (!made) made = prepare(p);
+  if (p.operands == BlasOperands::kE4M3) set_scales(made->multiply.value, p);
   const float one = 1, none = 0;
-  check_blas(cublasLtMatmul(handle(), made->multiply.value, &one, p.w, made->a.value, p.x, made->b.value,
-                            &none, p.y, made->d.value, p.y, made->d.value, &made->choice.algo, p.workspace,
+  const int32_t whole_one = 1, whole_none = 0;
+  const bool whole = p.operands == BlasOperands::kInt8;
+  const void* alpha = whole ? static_cast<const void*>(&whole_one) : &one;
+  const void* beta = whole ? static_cast<const void*>(&whole_none) : &none;
+  check_blas(cublasLtMatmul(handle(), made->multiply.value, alpha, p.w, made->a.value, p.x, made->b.value,
+                            beta, p.y, made->d.value, p.y, made->d.value, &made->choice.algo, p.workspace,
                             p.workspace_bytes, static_cast<cudaStream_t>(stream)),
              "multiplying");
 }

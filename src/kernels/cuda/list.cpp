@@ -7,12 +7,13 @@ extern const DeviceLinearKernel kSm90Units;
 extern const DeviceLinearKernel kSm80Dense;
 extern const DeviceLinearKernel kSm80Units;
 extern const DeviceLinearKernel kSm80Plain;
+extern const DeviceOps kSm90Ops;
 extern const DeviceOps kSm80Ops;
 
 namespace {
 
 constexpr const DeviceLinearKernel* kLinear[] = {&kSm90Units, &kSm80Dense, &kSm80Units, &kSm80Plain};
-constexpr const DeviceOps* kOps[] = {&kSm80Ops};
+constexpr const DeviceOps* kOps[] = {&kSm90Ops, &kSm80Ops};
 
 }  // namespace
 

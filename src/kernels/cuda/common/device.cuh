@@ -27,9 +27,10 @@ __device__ __forceinline__ void let_next_start() {
 #endif
 }
 
+// `cluster` blocks along x run together and see one another's shared memory (compute capability 9.0).
 template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, void* stream,
-            const char* name, Arguments&&... arguments) {
+void launch_in_clusters(unsigned cluster, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                        size_t shared_bytes, void* stream, const char* name, Arguments&&... arguments) {
   if (shared_bytes > 48 * 1024)
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shared_bytes)),
@@ -44,13 +45,27 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = static_cast<cudaStream_t>(stream);
-  cudaLaunchAttribute early;
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &early;
-  config.numAttrs = early_start() ? 1 : 0;
+  cudaLaunchAttribute attributes[2];
+  if (early_start()) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (cluster > 1) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+    attributes[config.numAttrs].val.clusterDim.x = cluster;
+    attributes[config.numAttrs].val.clusterDim.y = 1;
+    attributes[config.numAttrs++].val.clusterDim.z = 1;
+  }
+  config.attrs = attributes;
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(std::forward<Arguments>(arguments))...),
         name);
+}
+
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, void* stream,
+            const char* name, Arguments&&... arguments) {
+  launch_in_clusters(1, kernel, grid, block, shared_bytes, stream, name,
+                     std::forward<Arguments>(arguments)...);
 }
 
 __device__ __forceinline__ float warp_sum(float x) {
@@ -86,31 +101,35 @@ constexpr int kMaxParts = 8;
 // Element (row, column) of what a linear wrote. The parts are read together, and added in order.
 __device__ __forceinline__ float matrix_value(const DeviceMatrix& m, int64_t row, int64_t column) {
   const int64_t at = row * m.ld + column;
-  if (m.bf16) return bf16_bits_to_float(static_cast<const uint16_t*>(m.data)[at]);
+  const float scale = m.row_scale ? m.row_scale[row] : 1.0f;
+  if (m.bf16) return bf16_bits_to_float(static_cast<const uint16_t*>(m.data)[at]) * scale;
   const float* p = static_cast<const float*>(m.data) + at;
   float x[kMaxParts];
 #pragma unroll
   for (int i = 0; i < kMaxParts; ++i) x[i] = i < m.parts ? p[i * m.part_stride] : 0.0f;
 #pragma unroll
   for (int i = 1; i < kMaxParts; ++i) x[0] += x[i];
-  return x[0];
+  return x[0] * scale;
 }
 // Four of them, aligned.
 __device__ __forceinline__ float4 matrix_value4(const DeviceMatrix& m, int64_t row, int64_t column) {
   const int64_t at = row * m.ld + column;
+  const float scale = m.row_scale ? m.row_scale[row] : 1.0f;
+  float4 x[kMaxParts];
   if (m.bf16) {
     const uint2 w = *reinterpret_cast<const uint2*>(static_cast<const uint16_t*>(m.data) + at);
-    return {__uint_as_float(w.x << 16), __uint_as_float(w.x & 0xffff0000u), __uint_as_float(w.y << 16),
+    x[0] = {__uint_as_float(w.x << 16), __uint_as_float(w.x & 0xffff0000u), __uint_as_float(w.y << 16),
             __uint_as_float(w.y & 0xffff0000u)};
+  } else {
+    const float* p = static_cast<const float*>(m.data) + at;
+#pragma unroll
+    for (int i = 0; i < kMaxParts; ++i)
+      x[i] = i < m.parts ? *reinterpret_cast<const float4*>(p + i * m.part_stride) : float4{0, 0, 0, 0};
+#pragma unroll
+    for (int i = 1; i < kMaxParts; ++i)
+      x[0].x += x[i].x, x[0].y += x[i].y, x[0].z += x[i].z, x[0].w += x[i].w;
   }
-  const float* p = static_cast<const float*>(m.data) + at;
-  float4 x[kMaxParts];
-#pragma unroll
-  for (int i = 0; i < kMaxParts; ++i)
-    x[i] = i < m.parts ? *reinterpret_cast<const float4*>(p + i * m.part_stride) : float4{0, 0, 0, 0};
-#pragma unroll
-  for (int i = 1; i < kMaxParts; ++i) x[0].x += x[i].x, x[0].y += x[i].y, x[0].z += x[i].z, x[0].w += x[i].w;
-  return x[0];
+  return {x[0].x * scale, x[0].y * scale, x[0].z * scale, x[0].w * scale};
 }
 
 }  // namespace roundel::cuda

@@ -25,7 +25,9 @@ class Workspace {
   size_t left_;
 };
 
-// y (M,N) = x (M,K) . w (N,K)^T by cuBLASLt: bf16 or float operands, row-major; y float or bf16.
+// y (M,N) = x (M,K) . w (N,K)^T by cuBLASLt, row-major: bf16 or float operands and y float or bf16; E4M3 operands with a
+// scale for each row of x and of w, and y float or bf16; int8 operands and y int32.
+enum class BlasOperands : uint8_t { kBF16, kFloat, kE4M3, kInt8 };
 struct BlasProblem {
   int64_t m = 0, n = 0, k = 0;
   const void* x = nullptr;
@@ -34,7 +36,9 @@ struct BlasProblem {
   int64_t ldw = 0;
   void* y = nullptr;
   int64_t ldy = 0;
-  bool operands_float = false;  // else bf16
+  BlasOperands operands = BlasOperands::kBF16;
+  const float* x_scale = nullptr;  // (M) and (N), of E4M3
+  const float* w_scale = nullptr;
   bool y_bf16 = false;
   void* workspace = nullptr;
   size_t workspace_bytes = 0;

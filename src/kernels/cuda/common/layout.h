@@ -1,8 +1,8 @@
 // The packed layout of quantized weights on a GPU, as plain constexpr functions: the kernels and a test on the CPU read it.
 //
 // A weight is cut into units of 16 rows and 1024 bytes of codes: 128 columns of 4 bits or 64 of 8. In a unit the codes
-// lie as the tensor cores' m16n8k16 wants its A operand, lane by lane, so that a lane reads two runs of 16 bytes.
-// Columns are permuted inside each run of 32 so that a lane's activations for two steps are 16 contiguous bytes.
+// lie as the tensor cores' m16n8k16 (and a warp of wgmma's m64k16) wants its A operand, lane by lane, so that a lane
+// reads two runs of 16 bytes.
 // unit = codes | scales (sets,16) | zero points (sets,16) int8; sets: scales of a row in a unit, 0 when a row has one
 // scale, which is kept after all units: row scales (N) float | row zero points (N) int8.
 // Units of one row block follow one another along K.
@@ -64,9 +64,8 @@ struct CodePlace {
 };
 
 constexpr CodePlace code_place(int bits, int row, int column) {
-  const int in32 = column % 32, lane = row % 8 * 4 + in32 / 8, i = in32 % 8;
-  const int step = column / 32 * 2 + i / 4;  // of 16 columns
-  const int high_row = row / 8, high_k = i % 4 / 2, odd = i % 2;
+  const int step = column / 16, in16 = column % 16, lane = row % 8 * 4 + in16 % 8 / 2;
+  const int high_row = row / 8, high_k = in16 / 8, odd = in16 % 2;
   CodePlace place;
   if (bits == 4) {
     place.byte = step / 4 * 512 + lane * 16 + step % 4 * 4 + high_row + 2 * odd;

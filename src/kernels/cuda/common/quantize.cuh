@@ -51,17 +51,24 @@ __device__ inline Quantizer make_quantizer(const DeviceForm& form, float amax, f
   return q;
 }
 
-// values: (cols) floats in shared memory, complete for all threads. Writes x16 with its scales, or bf16 y.
+// values: (cols) floats in shared memory, complete for all threads. Writes the token's row of `to`.
 __device__ inline void quantize_token(const DeviceForm& form, const float* values, int64_t cols,
-                                      uint16_t* x16, float* x_scale, int64_t ld16, uint16_t* y, int64_t ldy,
-                                      float* scratch) {
+                                      const DeviceCodes& to, int64_t row, float* scratch) {
   const int threads = blockDim.x, tid = threadIdx.x;
+  uint16_t* x16 = to.x16 ? to.x16 + row * to.ld16 : nullptr;
+  float* x_scale = to.x16 ? to.x_scale + row * (to.ld16 / kScaleRun) : nullptr;
+  uint8_t* x8 = to.x8 ? to.x8 + row * to.ld8 : nullptr;
+  uint16_t* y = to.y ? to.y + row * to.ldy : nullptr;
   const auto emit = [&](const Quantizer& q, int64_t i) {
     const float code = q.code(values[i]);
     if (x16)
       x16[i] = __half_as_ushort(__float2half_rn(code));
+    else if (x8)
+      x8[i] = form.kind == DeviceForm::Kind::kE4M3
+                  ? static_cast<uint8_t>(__nv_cvt_float_to_fp8(code, __NV_SATFINITE, __NV_E4M3))
+                  : static_cast<uint8_t>(static_cast<int>(code));
     else
-      y[i] = float_to_bf16_bits(code * q.scale);
+      y[i] = float_to_bf16_bits(to.token_scale ? code : code * q.scale);
   };
   if (form.group == 0) {
     float top = 0, lo = 0, hi = 0;
@@ -79,7 +86,8 @@ __device__ inline void quantize_token(const DeviceForm& form, const float* value
     const Quantizer q = make_quantizer(form, top, lo, hi);
     for (int64_t i = tid; i < cols; i += threads) emit(q, i);
     if (x16)
-      for (int64_t c = tid; c < ld16 / kScaleRun; c += threads) x_scale[c] = q.scale;
+      for (int64_t c = tid; c < to.ld16 / kScaleRun; c += threads) x_scale[c] = q.scale;
+    if (to.token_scale && tid == 0) to.token_scale[row] = q.scale;
   } else {  // a warp for each group
     const int64_t groups = (cols + form.group - 1) / form.group;
     for (int64_t g = tid / 32; g < groups; g += threads / 32) {
@@ -93,9 +101,20 @@ __device__ inline void quantize_token(const DeviceForm& form, const float* value
     }
   }
   if (x16)
-    for (int64_t i = cols + tid; i < ld16; i += threads) x16[i] = 0;
-  else
-    for (int64_t i = cols + tid; i < ldy; i += threads) y[i] = 0;
+    for (int64_t i = cols + tid; i < to.ld16; i += threads) x16[i] = 0;
+  else if (y)
+    for (int64_t i = cols + tid; i < to.ldy; i += threads) y[i] = 0;
+}
+
+// A key or value on its way into a quantized cache.
+__device__ inline float through_cache(const RopeArgs& a, float x, float scale) {
+  if (scale <= 0) return x;
+  DeviceForm form;
+  form.kind = a.kv_float ? DeviceForm::Kind::kE4M3 : DeviceForm::Kind::kInt;
+  form.bits = a.kv_bits;
+  form.scale = scale;
+  const Quantizer q = make_quantizer(form, 0, 0, 0);
+  return q.code(x) * scale;
 }
 
 }  // namespace roundel::cuda

@@ -12,15 +12,14 @@ namespace {
 constexpr size_t kBlasWorkspace = 16 << 20;
 // Weights that are unpacked at once: 64 MiB of bf16.
 constexpr int64_t kBlockWeights = 32 << 20;
+// int32 sums that are made at once: 64 MiB.
+constexpr int64_t kBlockSums = 16 << 20;
 
 int64_t round_up8(int64_t k) {
   return (k + 7) / 8 * 8;
 }
 
-bool no_x16(int64_t) {
-  return false;
-}
-bool no_gate(const LinearProblem&, int64_t, const DeviceInfo&) {
+bool no_x16(const LinearProblem&, int64_t) {
   return false;
 }
 
@@ -101,7 +100,7 @@ int run_float(const LinearProblem& p, const uint8_t* packed, const DeviceLinearA
   widen(b.x, b.ldx, a.m, p.k, x, b.k, stream);
   b.x = x;
   b.ldx = b.k;
-  b.operands_float = true;
+  b.operands = BlasOperands::kFloat;
   DeviceLinearArgs in_float = a;
   const bool narrow = a.y_bf16;
   const int64_t rows_at_once = block_rows(p);
@@ -140,12 +139,68 @@ int any_run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArg
 }
 
 // ---- integers and E4M3 in units ----
+// Products of bytes: rows of codes, a block at a time, by cuBLASLt. E4M3 is scaled there, int8 by a kernel after.
+int multiply_bytes(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a,
+                   DeviceStream stream) {
+  Workspace space(a.workspace, a.workspace_bytes);
+  const bool whole = p.code == CodeType::kInt;
+  const auto* scales = reinterpret_cast<const float*>(packed + unit_layout(p).row_scales);
+  const int64_t rows_at_once = block_rows(p);
+  BlasProblem b;
+  b.m = a.m, b.k = p.k, b.x = a.x8, b.ldx = a.ldx8, b.ldw = p.k, b.y_bf16 = a.y_bf16;
+  b.operands = whole ? BlasOperands::kInt8 : BlasOperands::kE4M3;
+  b.workspace_bytes = kBlasWorkspace;
+  b.workspace = space.take(kBlasWorkspace);
+  auto* w = static_cast<uint8_t*>(space.take(static_cast<size_t>(rows_at_once * p.k)));
+  b.w = w;
+  // int32 sums of some tokens at a time
+  const int64_t ld_sums = std::min(rows_at_once, p.n), tokens = std::min(a.m, kBlockSums / ld_sums / 16 * 16);
+  int32_t* sums =
+      whole ? static_cast<int32_t*>(space.take(static_cast<size_t>(tokens * ld_sums) * 4)) : nullptr;
+  for (int64_t row0 = 0; row0 < p.n; row0 += rows_at_once) {
+    b.n = std::min(rows_at_once, p.n - row0);
+    unpack_unit_bytes(p, packed, row0, b.n, w, stream);
+    if (!whole) {
+      b.x_scale = a.token_scale, b.w_scale = scales + row0;
+      b.y = y_at(a, row0), b.ldy = a.ldy;
+      blas_multiply(b, stream);
+      continue;
+    }
+    b.y = sums, b.ldy = ld_sums;
+    for (int64_t first = 0; first < a.m; first += tokens) {
+      b.m = std::min(tokens, a.m - first);
+      b.x = static_cast<const uint8_t*>(a.x8) + first * a.ldx8;
+      blas_multiply(b, stream);
+      auto* y = static_cast<uint8_t*>(y_at(a, row0)) + first * a.ldy * (a.y_bf16 ? 2 : 4);
+      scale_sums(sums, ld_sums, b.m, b.n, a.token_scale + first, scales + row0, y, a.ldy, a.y_bf16, stream);
+    }
+  }
+  finish(a, p.n, stream);
+  return 1;
+}
+
 int units_run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a, const DeviceInfo&,
               DeviceStream stream) {
+  if (a.x8) return multiply_bytes(p, packed, a, stream);
   return multiply_unpacked(p, packed, a, unpack_units, stream);
 }
 
 }  // namespace
+
+bool never_takes_bytes(const LinearProblem&, const DeviceForm&, int64_t, const DeviceInfo&) {
+  return false;
+}
+bool units_take_bytes(const LinearProblem& p, const DeviceForm& form, int64_t m, const DeviceInfo& info) {
+  const bool whole = p.code == CodeType::kInt && unit_layout(p).bits == 8 &&
+                     (form.kind == DeviceForm::Kind::kInt8 ||
+                      (form.kind == DeviceForm::Kind::kInt8Static && form.zero_point == 0));
+  const bool e4m3 = p.code == CodeType::kE4M3 && form.kind == DeviceForm::Kind::kE4M3 && info.major == 9;
+  return (whole || e4m3) && m > kSmallTokens && form.group == 0 && p.group >= p.k && !p.has_zero_point &&
+         p.k % 16 == 0 && p.n % 16 == 0;
+}
+bool never_fuses(const LinearProblem&, int64_t, const DeviceInfo&) {
+  return false;
+}
 
 Support units_support(const LinearProblem& p, const DeviceInfo&) {
   if (p.code != CodeType::kInt && p.code != CodeType::kE4M3) return {false, "for integer and E4M3 weights"};
@@ -157,7 +212,14 @@ size_t units_bytes(const LinearProblem& p) {
   return static_cast<size_t>(unit_layout(p).bytes);
 }
 size_t unpacked_workspace(const LinearProblem& p, int64_t m) {
-  return common_workspace(p, m) + static_cast<size_t>(block_rows(p) * round_up8(p.k)) * 2 + 1024;
+  const bool bytes = p.code == CodeType::kInt && p.bits > 4 && p.group >= p.k && m > kSmallTokens;
+  const size_t sums = bytes ? static_cast<size_t>(std::min(kBlockSums, m * block_rows(p))) * 4 : 0;
+  return common_workspace(p, m) + static_cast<size_t>(block_rows(p) * round_up8(p.k)) * 2 + sums + 1024;
+}
+
+int multiply_units(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a,
+                   const DeviceInfo& info, DeviceStream stream) {
+  return units_run(p, packed, a, info, stream);
 }
 
 int multiply_unpacked(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a,
@@ -182,25 +244,15 @@ int multiply_unpacked(const LinearProblem& p, const uint8_t* packed, const Devic
 
 namespace roundel {
 extern const DeviceLinearKernel kSm80Dense = {
-    "sm80_bf16_cublaslt", cuda::dense_supports,    cuda::dense_bytes,
-    cuda::pack_plain,     cuda::unpack_plain_rows, cuda::no_gate,
-    cuda::no_x16,         cuda::common_workspace,  cuda::dense_run};
-extern const DeviceLinearKernel kSm80Units = {"sm80_units_unpack_cublaslt",
-                                              cuda::units_support,
-                                              cuda::units_bytes,
-                                              cuda::pack_units,
-                                              cuda::unpack_unit_rows,
-                                              cuda::no_gate,
-                                              cuda::no_x16,
-                                              cuda::unpacked_workspace,
-                                              cuda::units_run};
-extern const DeviceLinearKernel kSm80Plain = {"sm80_any_unpack_cublaslt",
-                                              cuda::any_supports,
-                                              cuda::plain_bytes,
-                                              cuda::pack_plain,
-                                              cuda::unpack_plain_rows,
-                                              cuda::no_gate,
-                                              cuda::no_x16,
-                                              cuda::any_workspace,
-                                              cuda::any_run};
+    "sm80_bf16_cublaslt",    cuda::dense_supports, cuda::dense_bytes,      cuda::pack_plain,
+    cuda::unpack_plain_rows, cuda::never_fuses,    cuda::never_fuses,      cuda::never_fuses,
+    cuda::never_takes_bytes, cuda::no_x16,         cuda::common_workspace, cuda::dense_run};
+extern const DeviceLinearKernel kSm80Units = {
+    "sm80_units_unpack_cublaslt", cuda::units_support, cuda::units_bytes,        cuda::pack_units,
+    cuda::unpack_unit_rows,       cuda::never_fuses,   cuda::never_fuses,        cuda::never_fuses,
+    cuda::units_take_bytes,       cuda::no_x16,        cuda::unpacked_workspace, cuda::units_run};
+extern const DeviceLinearKernel kSm80Plain = {
+    "sm80_any_unpack_cublaslt", cuda::any_supports, cuda::plain_bytes,   cuda::pack_plain,
+    cuda::unpack_plain_rows,    cuda::never_fuses,  cuda::never_fuses,   cuda::never_fuses,
+    cuda::never_takes_bytes,    cuda::no_x16,       cuda::any_workspace, cuda::any_run};
 }  // namespace roundel

@@ -59,8 +59,7 @@ __global__ void __launch_bounds__(1024) norm_kernel(const NormArgs a) {
     for (int64_t i = a.cols + tid; i < a.ldy; i += threads) a.y[out_row * a.ldy + i] = 0;
   if (a.form.kind == DeviceForm::Kind::kNone) return;
   __syncthreads();
-  quantize_token(a.form, values, a.cols, a.x16 + out_row * a.ld16, a.x_scale + out_row * (a.ld16 / kScaleRun),
-                 a.ld16, nullptr, 0, scratch);
+  quantize_token(a.form, values, a.cols, a.codes, out_row, scratch);
 }
 
 __global__ void __launch_bounds__(kNormThreads) quantize_kernel(const QuantizeArgs a) {
@@ -74,24 +73,11 @@ __global__ void __launch_bounds__(kNormThreads) quantize_kernel(const QuantizeAr
     values[i] = bf16_bits_to_float(x[a.order ? a.order[i] : i]);
   __syncthreads();
   if (a.form.kind == DeviceForm::Kind::kNone) {
-    for (int64_t i = threadIdx.x; i < a.ldx; i += kNormThreads)
-      a.y[row * a.ldx + i] = i < a.cols ? float_to_bf16_bits(values[i]) : uint16_t{0};
+    for (int64_t i = threadIdx.x; i < a.codes.ldy; i += kNormThreads)
+      a.codes.y[row * a.codes.ldy + i] = i < a.cols ? float_to_bf16_bits(values[i]) : uint16_t{0};
     return;
   }
-  quantize_token(a.form, values, a.cols, a.x16 ? a.x16 + row * a.ld16 : nullptr,
-                 a.x16 ? a.x_scale + row * (a.ld16 / kScaleRun) : nullptr, a.ld16,
-                 a.y ? a.y + row * a.ldx : nullptr, a.ldx, scratch);
-}
-
-// A key or value on its way into a quantized cache.
-__device__ float through_cache(const RopeArgs& a, float x, float scale) {
-  if (scale <= 0) return x;
-  DeviceForm form;
-  form.kind = a.kv_float ? DeviceForm::Kind::kE4M3 : DeviceForm::Kind::kInt;
-  form.bits = a.kv_bits;
-  form.scale = scale;
-  const Quantizer q = make_quantizer(form, 0, 0, 0);
-  return q.code(x) * scale;
+  quantize_token(a.form, values, a.cols, a.codes, row, scratch);
 }
 
 constexpr int kRopeWarps = 8;
@@ -158,20 +144,44 @@ __device__ __forceinline__ float gate_value(float g, bool gelu) {
   return 0.5f * g * (1.0f + tanhf(0.7978845608f * (g + 0.044715f * g * g * g)));
 }
 
+__device__ __forceinline__ float gated_value(const GatedArgs& a, int64_t row, int64_t i) {
+  const bool paired = a.up.data == nullptr;
+  const int64_t at = paired ? i / kPairRows * 2 * kPairRows + i % kPairRows : i;
+  const float g = matrix_value(a.gate, row, at);
+  const float u = paired ? matrix_value(a.gate, row, at + kPairRows) : matrix_value(a.up, row, i);
+  return gate_value(g, a.gelu) * u;
+}
+
 __global__ void __launch_bounds__(256) gated_kernel(const GatedArgs a) {
   let_next_start();
   wait_for_previous();
   const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x, row = blockIdx.y;
-  if (i >= a.ldy) return;
-  float y = 0;
-  if (i < a.cols) {
-    const bool paired = a.up.data == nullptr;
-    const int64_t at = paired ? i / kPairRows * 2 * kPairRows + i % kPairRows : i;
-    const float g = matrix_value(a.gate, row, at);
-    const float u = paired ? matrix_value(a.gate, row, at + kPairRows) : matrix_value(a.up, row, i);
-    y = gate_value(g, a.gelu) * u;
-  }
-  a.y[row * a.ldy + i] = float_to_bf16_bits(y);
+  if (i < a.ldy) a.y[row * a.ldy + i] = float_to_bf16_bits(i < a.cols ? gated_value(a, row, i) : 0.0f);
+}
+
+// Whole tokens, because a token is rounded by its largest value.
+__global__ void __launch_bounds__(kNormThreads) gated_codes_kernel(const GatedArgs a) {
+  extern __shared__ float values[];
+  __shared__ float scratch[32];
+  let_next_start();
+  wait_for_previous();
+  for (int64_t i = threadIdx.x; i < a.cols; i += kNormThreads) values[i] = gated_value(a, blockIdx.x, i);
+  __syncthreads();
+  quantize_token(a.form, values, a.cols, a.codes, blockIdx.x, scratch);
+}
+
+__global__ void __launch_bounds__(256)
+    scale_rows_kernel(const DeviceMatrix y, int64_t cols, const float* scale, const float* bias) {
+  let_next_start();
+  wait_for_previous();
+  const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x, row = blockIdx.y;
+  if (i >= cols) return;
+  const float value = matrix_value(y, row, i) * scale[row] + (bias ? bias[i] : 0.0f);
+  void* data = const_cast<void*>(y.data);
+  if (y.bf16)
+    static_cast<uint16_t*>(data)[row * y.ld + i] = float_to_bf16_bits(value);
+  else
+    static_cast<float*>(data)[row * y.ld + i] = value;
 }
 
 __global__ void __launch_bounds__(256)
@@ -216,8 +226,24 @@ void rope(const RopeArgs& a, DeviceStream stream) {
   launch(rope_kernel, dim3(blocks(a.heads + 2 * a.kv_heads, kRopeWarps), static_cast<unsigned>(a.tokens)),
          kRopeWarps * 32, 0, stream, "rope", a);
 }
+void attend_next(const RopeArgs& r, const DeviceAttentionArgs& a, DeviceStream stream) {
+  rope(r, stream);
+  attention(a, stream);
+}
+void attend_next_sm90(const RopeArgs& r, const DeviceAttentionArgs& a, DeviceStream stream) {
+  if (attend_cluster_fits(a)) return attend_cluster(r, a, stream);
+  attend_next(r, a, stream);
+}
 void gated(const GatedArgs& a, DeviceStream stream) {
+  if (a.form.kind != DeviceForm::Kind::kNone)
+    return launch(gated_codes_kernel, static_cast<unsigned>(a.rows), kNormThreads,
+                  static_cast<size_t>(a.cols) * 4, stream, "gated", a);
   launch(gated_kernel, dim3(blocks(a.ldy, 256), static_cast<unsigned>(a.rows)), 256, 0, stream, "gated", a);
+}
+void scale_rows(const DeviceMatrix& y, int64_t rows, int64_t cols, const float* scale, const float* bias,
+                DeviceStream stream) {
+  launch(scale_rows_kernel, dim3(blocks(cols, 256), static_cast<unsigned>(rows)), 256, 0, stream, "scaling",
+         y, cols, scale, bias);
 }
 void to_bf16(const float* x, int64_t ldx, int64_t rows, int64_t cols, uint16_t* y, int64_t ldy,
              DeviceStream stream) {
@@ -230,12 +256,20 @@ void read_all(const void* data, size_t bytes, uint32_t* sum, DeviceStream stream
 Support supports(const DeviceInfo& info) {
   return {info.major >= 8, "needs compute capability 8.0"};
 }
+Support supports_sm90(const DeviceInfo& info) {
+  return {info.major == 9, "needs compute capability 9.0 (Hopper)"};
+}
 
 }  // namespace
 
 }  // namespace roundel::cuda
 
 namespace roundel {
-extern const DeviceOps kSm80Ops = {"sm80_ops",      cuda::supports, cuda::norm,    cuda::quantize, cuda::rope,
-                                   cuda::attention, cuda::gated,    cuda::to_bf16, cuda::read_all};
+extern const DeviceOps kSm90Ops = {
+    "sm90_ops",      cuda::supports_sm90,    cuda::norm,  cuda::quantize,   cuda::rope,
+    cuda::attention, cuda::attend_next_sm90, cuda::gated, cuda::scale_rows, cuda::pick,
+    cuda::to_bf16,   cuda::read_all};
+extern const DeviceOps kSm80Ops = {"sm80_ops",       cuda::supports,  cuda::norm,        cuda::quantize,
+                                   cuda::rope,       cuda::attention, cuda::attend_next, cuda::gated,
+                                   cuda::scale_rows, cuda::pick,      cuda::to_bf16,     cuda::read_all};
 }  // namespace roundel

@@ -5,20 +5,18 @@
 namespace roundel::cuda {
 namespace {
 
-// One thread for each code. Two threads share a byte of 4-bit codes when rows of it come in one call: a block takes
-// columns 4i..4i+3 of a row, and threads of equal byte are one thread's two codes.
 __global__ void __launch_bounds__(256)
     pack_codes_kernel(const UnitLayout u, const DeviceWeightRows rows, uint8_t* packed) {
   wait_for_previous();
   const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x, per_row = u.units_k * u.unit_k / 2;
   if (i >= rows.rows * per_row) return;
-  // Columns c and c + 2 of a run of 4 share a byte of 4-bit codes: a thread takes both.
-  const int64_t r = i / per_row, half = i % per_row, c = half / 2 * 4 + half % 2;
+  // Columns c and c + 8 of a run of 16 share a byte of 4-bit codes: a thread takes both.
+  const int64_t r = i / per_row, half = i % per_row, c = half / 8 * 16 + half % 8;
   const int64_t row = packed_row(rows.map, rows.row0 + r);
   const auto* from = static_cast<const uint8_t*>(rows.codes) + r * u.k;
   uint8_t code[2];
   for (int j = 0; j < 2; ++j) {
-    const int64_t column = c + 2 * j;
+    const int64_t column = c + 8 * j;
     const uint8_t offset = u.e4m3 ? 0 : static_cast<uint8_t>(1 << (u.bits - 1));
     code[j] = column < u.k ? static_cast<uint8_t>(from[column] + offset) : offset;
   }
@@ -29,7 +27,7 @@ __global__ void __launch_bounds__(256)
     unit[a.byte] = static_cast<uint8_t>(code[0] | code[1] << 4);
   } else {
     unit[a.byte] = code[0];
-    unit[code_place(u.bits, in_row, static_cast<int>((c + 2) % u.unit_k)).byte] = code[1];
+    unit[code_place(u.bits, in_row, static_cast<int>((c + 8) % u.unit_k)).byte] = code[1];
   }
 }
 
@@ -88,24 +86,44 @@ __device__ Qparams qparams_at(const UnitLayout& u, const uint8_t* packed, int64_
                  : 0.0f};
 }
 
-// Eight columns of a row from a lane's words: bytes `first` and up of each (see code_place), less the zero point, scaled.
+// Two columns of a row from a lane's words of 32 columns: piece 0 to 3 of 8 columns (see code_place), less the zero point,
+// scaled, as bf16. `column`: of the first; columns from k on become zero.
 template <int kBits, bool kE4M3>
-__device__ __forceinline__ void unpack8(const uint32_t* words, int high_row, const Qparams& q,
-                                        float (&v)[8]) {
+__device__ __forceinline__ uint32_t unpack2(const uint32_t* words, int piece, int high_row, const Qparams& q,
+                                            int64_t column, int64_t k) {
+  float v[2];
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
+  for (int odd = 0; odd < 2; ++odd) {
     float code;
-    if constexpr (kBits == 4) {  // a word holds 4 columns of both rows
-      const uint32_t w = words[i / 4] >> (8 * high_row);
-      code = static_cast<float>(static_cast<int>(w >> (16 * (i % 2) + 4 * (i % 4 / 2)) & 15) - 8);
+    if constexpr (kBits == 4) {  // a word holds both rows of two pieces
+      code = static_cast<float>(
+          static_cast<int>(words[piece / 2] >> (8 * high_row + 16 * odd + 4 * (piece % 2)) & 15) - 8);
     } else {
-      const uint32_t byte = words[i / 2] >> (16 * high_row + 8 * (i % 2)) & 255;
+      const uint32_t byte = words[piece] >> (16 * high_row + 8 * odd) & 255;
       code = kE4M3 ? __half2float(
                          __half(__nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(byte), __NV_E4M3)))
                    : static_cast<float>(static_cast<int>(byte) - 128);
     }
-    v[i] = (code - q.zero) * q.scale;
+    v[odd] = column + odd < k ? (code - q.zero) * q.scale : 0.0f;
   }
+  return float_to_bf16_bits(v[0]) | uint32_t{float_to_bf16_bits(v[1])} << 16;
+}
+
+// Word j of lane i of four becomes word i of lane j.
+__device__ __forceinline__ void transpose4(uint32_t (&w)[4]) {
+  const int lane = threadIdx.x % 4;
+#pragma unroll
+  for (int d = 1; d < 4; d *= 2)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (j & d) continue;
+      const bool upper = lane & d;
+      const uint32_t other = __shfl_xor_sync(~0u, upper ? w[j] : w[j + d], d);
+      if (upper)
+        w[j] = other;
+      else
+        w[j + d] = other;
+    }
 }
 
 // A thread takes 16 bytes of a lane: two rows, and two runs of 32 columns (4 bits) or one (8 bits).
@@ -127,19 +145,64 @@ __global__ void __launch_bounds__(256) unpack_kernel(const UnitLayout u, const u
 #pragma unroll
     for (int high = 0; high < 2; ++high) {
       const int64_t row = tile * kUnitRows + lane / 4 + 8 * high;
-      const int64_t c = unit_k * u.unit_k + (half * kRuns + r) * 32 + lane % 4 * 8;
-      if (row >= row0 + rows || c >= ldw) continue;
-      float v[8];
-      unpack8<kBits, kE4M3>(words + 2 * r, high, qparams_at(u, packed, row, c), v);
+      const int64_t c0 = unit_k * u.unit_k + (half * kRuns + r) * 32;  // of 32 columns, which four lanes hold
+      const Qparams q = qparams_at(u, packed, row, c0);
       uint32_t out[4];
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        if (c + 2 * j >= u.k) v[2 * j] = 0;
-        if (c + 2 * j + 1 >= u.k) v[2 * j + 1] = 0;
-        out[j] = float_to_bf16_bits(v[2 * j]) | uint32_t{float_to_bf16_bits(v[2 * j + 1])} << 16;
-      }
-      *reinterpret_cast<uint4*>(w + (row - row0) * ldw + c) = {out[0], out[1], out[2], out[3]};
+      for (int j = 0; j < 4; ++j)
+        out[j] = unpack2<kBits, kE4M3>(words + 2 * r, j, high, q, c0 + j * 8 + lane % 4 * 2, u.k);
+      transpose4(out);
+      const int64_t c = c0 + lane % 4 * 8;
+      if (row < row0 + rows && c < ldw)
+        *reinterpret_cast<uint4*>(w + (row - row0) * ldw + c) = {out[0], out[1], out[2], out[3]};
     }
+}
+
+// The bytes of 8-bit codes themselves, a thread as in unpack_kernel: 32 columns of two rows are four lanes'.
+__global__ void __launch_bounds__(256)
+    unpack_bytes_kernel(const UnitLayout u, const uint8_t* packed, int64_t row0, int64_t rows, uint8_t* w) {
+  let_next_start();
+  wait_for_previous();
+  const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x;
+  const int lane = static_cast<int>(i % 32), half = static_cast<int>(i / 32 % 2);
+  const int64_t unit = i / 64, tile = row0 / kUnitRows + unit / u.units_k, unit_k = unit % u.units_k;
+  if (tile * kUnitRows >= row0 + rows) return;
+  const uint8_t* at = packed + (tile * u.units_k + unit_k) * u.unit_bytes;
+  const uint4 loaded = *reinterpret_cast<const uint4*>(at + half * 512 + lane * 16);
+  uint32_t words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
+  transpose4(words);  // now this lane's 8 columns: two of each word, of the row and of the one 8 further
+  const uint32_t offset = u.e4m3 ? 0u : 0x80808080u;
+  const int64_t c = unit_k * u.unit_k + half * 32 + lane % 4 * 8;
+  if (c >= u.k) return;
+#pragma unroll
+  for (int high = 0; high < 2; ++high) {
+    const int64_t row = tile * kUnitRows + lane / 4 + 8 * high;
+    if (row >= row0 + rows) continue;
+    const uint32_t pick = high ? 0x7632 : 0x5410;
+    const uint2 out = {__byte_perm(words[0], words[1], pick) ^ offset,
+                       __byte_perm(words[2], words[3], pick) ^ offset};
+    *reinterpret_cast<uint2*>(w + (row - row0) * u.k + c) = out;
+  }
+}
+
+__global__ void __launch_bounds__(256)
+    scale_sums_kernel(const int32_t* sums, int64_t ld_sums, int64_t n, const float* x_scale,
+                      const float* w_scale, void* y, int64_t ldy, bool y_bf16) {
+  let_next_start();
+  wait_for_previous();
+  const int64_t i = (blockIdx.x * int64_t{256} + threadIdx.x) * 4, row = blockIdx.y;
+  if (i >= n) return;  // n, ld_sums and ldy are multiples of 4
+  const int4 s = *reinterpret_cast<const int4*>(sums + row * ld_sums + i);
+  const float4 w = *reinterpret_cast<const float4*>(w_scale + i);
+  const float x = x_scale[row];
+  const float v[4] = {static_cast<float>(s.x) * (w.x * x), static_cast<float>(s.y) * (w.y * x),
+                      static_cast<float>(s.z) * (w.z * x), static_cast<float>(s.w) * (w.w * x)};
+  if (y_bf16)
+    *reinterpret_cast<uint2*>(static_cast<uint16_t*>(y) + row * ldy + i) = {
+        float_to_bf16_bits(v[0]) | uint32_t{float_to_bf16_bits(v[1])} << 16,
+        float_to_bf16_bits(v[2]) | uint32_t{float_to_bf16_bits(v[3])} << 16};
+  else
+    *reinterpret_cast<float4*>(static_cast<float*>(y) + row * ldy + i) = {v[0], v[1], v[2], v[3]};
 }
 
 __global__ void __launch_bounds__(256)
@@ -178,6 +241,20 @@ void unpack_units(const LinearProblem& p, const uint8_t* packed, int64_t row0, i
                                   : unpack_kernel<8, false>;
   const int64_t tiles = (rows + kUnitRows - 1) / kUnitRows;  // row0 is a multiple of 32
   launch(kernel, blocks(tiles * u.units_k * 64), 256, 0, stream, "unpacking", u, packed, row0, rows, w, ldw);
+}
+
+void unpack_unit_bytes(const LinearProblem& p, const uint8_t* packed, int64_t row0, int64_t rows, uint8_t* w,
+                       DeviceStream stream) {
+  const UnitLayout u = unit_layout(p);
+  const int64_t tiles = (rows + kUnitRows - 1) / kUnitRows;
+  launch(unpack_bytes_kernel, blocks(tiles * u.units_k * 64), 256, 0, stream, "unpacking", u, packed, row0,
+         rows, w);
+}
+
+void scale_sums(const int32_t* sums, int64_t ld_sums, int64_t m, int64_t n, const float* x_scale,
+                const float* w_scale, void* y, int64_t ldy, bool y_bf16, DeviceStream stream) {
+  launch(scale_sums_kernel, dim3(blocks(n / 4), static_cast<unsigned>(m)), 256, 0, stream, "scaling", sums,
+         ld_sums, n, x_scale, w_scale, y, ldy, y_bf16);
 }
 
 void unpack_unit_rows(const LinearProblem& p, const uint8_t* packed, const int32_t* ids, int64_t id_stride,

@@ -1,10 +1,12 @@
 // sm90_units: quantized weights on Hopper. Few tokens go to small.cuh; many go through bf16 rows and cuBLASLt.
 #include <algorithm>
+#include <span>
 
 #include "base/error.h"
 #include "kernels/cuda/common/launch.h"
 #include "kernels/cuda/sm80/kernels.h"
 #include "kernels/cuda/sm90/small.h"
+#include "kernels/cuda/sm90/wide.h"
 
 namespace roundel::cuda {
 namespace {
@@ -18,9 +20,9 @@ int64_t units_per_split(const UnitLayout& u, int splits) {
   return (u.units_k / pair + splits - 1) / splits * pair;
 }
 
-// Rows of tokens in shared memory start 64 bytes off a multiple of 128: two tokens meet no bank twice.
+// Rows of tokens in shared memory start 16 bytes off a multiple of 128: eight tokens meet no bank twice.
 int64_t x_row_bytes(int64_t columns) {
-  return (columns * 2 + 127) / 128 * 128 + 64;
+  return (columns * 2 + 127) / 128 * 128 + 16;
 }
 
 Support supports(const LinearProblem& p, const DeviceInfo& info) {
@@ -29,7 +31,8 @@ Support supports(const LinearProblem& p, const DeviceInfo& info) {
 }
 
 SmallTiles tiles_for(const LinearProblem& p, const DeviceLinearArgs& a, const DeviceInfo& info) {
-  return choose_small_tiles(unit_layout(p), a.m, a.y_bf16 || a.gated ? 1 : a.max_parts, a.gated, info);
+  return choose_small_tiles(unit_layout(p), a.m, a.y_bf16 || a.gated || a.add || a.residual ? 1 : a.max_parts,
+                            a.gated, info);
 }
 
 // Tokens [first, first + count) of the arguments.
@@ -43,19 +46,40 @@ DeviceLinearArgs rows_of(const DeviceLinearArgs& a, int64_t first, int64_t count
   return part;
 }
 
-bool wants_x16(int64_t m) {
-  return m > 1 && m <= kSmallMaxTokens;
+// Tokens from which on wgmma is the faster way.
+constexpr int64_t kWideFrom = 9;
+
+bool goes_wide(const UnitLayout& u, int64_t m) {
+  return m >= kWideFrom && m <= kSmallMaxTokens && wide_weights(u);
+}
+bool wants_x16(const LinearProblem& p, int64_t m) {
+  const UnitLayout u = unit_layout(p);
+  return m > 1 && m <= kSmallMaxTokens && (u.bits == 8 || !goes_wide(u, m));
 }
 
 bool fuses_gate(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
+  if (p.code == CodeType::kInt && p.bits <= 4 && goes_wide(unit_layout(p), m)) return true;
   return m <= kSmallMaxTokens &&
          choose_small_tiles(unit_layout(p), std::min(m, kSmallAtOnce), 1, true, info).stages > 0;
+}
+
+// A block reads all of a token's residual, so only one token's.
+bool fuses_norm(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
+  return m == 1 && p.k % 8 == 0 && choose_small_tiles(unit_layout(p), m, 1, false, info).stages > 0;
+}
+bool adds(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
+  return m == 1 && choose_small_tiles(unit_layout(p), m, 1, false, info).stages > 0;
 }
 
 int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a, const DeviceInfo& info,
         DeviceStream stream) {
   if (a.m <= kSmallMaxTokens) {
     const UnitLayout u = unit_layout(p);
+    if (goes_wide(u, a.m) && wide_fits(u, a)) {
+      const WideTiles tiles = choose_wide_tiles(u, a.m, a.y_bf16 || a.gated ? 1 : a.max_parts, info);
+      run_wide(u, packed, a, tiles, stream);
+      return tiles.splits;
+    }
     DeviceLinearArgs part = a;  // 32 tokens at a time
     part.m = std::min(a.m, kSmallAtOnce);
     const SmallTiles tiles = tiles_for(p, part, info);
@@ -64,8 +88,8 @@ int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a
       if (first + part.m >= a.m) return tiles.splits;
     }
   }
-  CHECK(!a.gated);
-  return multiply_unpacked(p, packed, a, unpack_units, stream);
+  CHECK(!a.gated && !a.residual && !a.add);
+  return multiply_units(p, packed, a, info, stream);
 }
 
 // Measured on an H200 (docs/results/cuda.md): the best tiles of each for up to `m` tokens, all calls starting early.
@@ -74,14 +98,25 @@ struct Measured {
   SmallTiles tiles;
 };
 constexpr Measured kMeasured[] = {
-    {6144, 4096, 1, {2, 2, 2, 4, 4}},   {6144, 4096, 8, {2, 6, 2, 3, 4}},
-    {6144, 4096, 16, {2, 6, 1, 3, 8}},  {6144, 4096, 32, {1, 6, 1, 2, 4}},
-    {4096, 4096, 1, {4, 2, 2, 4, 4}},   {4096, 4096, 8, {2, 4, 1, 4, 8}},
+    {6144, 4096, 1, {2, 2, 2, 4, 4}},   {6144, 4096, 1, {3, 1, 8, 3, 1}},
+    {6144, 4096, 8, {2, 6, 2, 3, 4}},   {6144, 4096, 16, {2, 6, 1, 3, 8}},
+    {6144, 4096, 32, {1, 6, 1, 2, 4}},  {4096, 4096, 1, {4, 2, 2, 4, 4}},
+    {4096, 4096, 1, {2, 1, 8, 3, 1}},   {4096, 4096, 8, {2, 4, 1, 4, 8}},
     {4096, 4096, 16, {2, 4, 1, 4, 8}},  {4096, 4096, 32, {1, 8, 1, 4, 4}},
     {28672, 4096, 1, {2, 4, 2, 4, 1}},  {28672, 4096, 16, {2, 8, 2, 2, 1}},
     {28672, 4096, 32, {2, 8, 1, 2, 2}}, {4096, 14336, 1, {2, 4, 2, 6, 8}},
-    {4096, 14336, 8, {2, 8, 2, 3, 8}},  {4096, 14336, 16, {2, 4, 2, 2, 8}},
-    {4096, 14336, 32, {2, 8, 1, 2, 8}},
+    {4096, 14336, 1, {2, 1, 16, 3, 1}}, {4096, 14336, 8, {2, 8, 2, 3, 8}},
+    {4096, 14336, 16, {2, 4, 2, 2, 8}}, {4096, 14336, 32, {2, 8, 1, 2, 8}},
+};
+
+// The same for bytes with one scale a row.
+constexpr Measured kMeasuredBytes[] = {
+    {6144, 4096, 1, {2, 3, 2, 2, 8}},   {6144, 4096, 1, {2, 1, 12, 3, 1}},
+    {6144, 4096, 32, {2, 6, 1, 2, 8}},  {4096, 4096, 1, {2, 6, 1, 4, 8}},
+    {4096, 4096, 1, {2, 1, 16, 4, 1}},  {4096, 4096, 32, {2, 4, 2, 3, 4}},
+    {28672, 4096, 1, {2, 6, 1, 3, 4}},  {28672, 4096, 1, {4, 4, 4, 3, 1}},
+    {28672, 4096, 32, {2, 8, 1, 4, 2}}, {4096, 14336, 1, {4, 1, 12, 4, 2}},
+    {4096, 14336, 1, {2, 1, 16, 4, 1}}, {4096, 14336, 32, {2, 8, 1, 3, 8}},
 };
 
 // Rough time in us of a choice: the busiest multiprocessor's share of the weight and of the activations, more when too
@@ -123,12 +158,14 @@ size_t small_shared_bytes(const UnitLayout& u, int64_t m, const SmallTiles& t) {
   const int64_t ring = std::max(warps * t.stages * t.row_tiles * u.unit_bytes,
                                 warps * t.row_tiles * 16 * token_tiles(m) * 8 * 4);
   return static_cast<size_t>(up(warps * t.stages * 8 + 8) + up((columns + 127) / 128 * token_tiles(m) * 32) +
-                             up(m * x_row_bytes(columns)) + ring);
+                             up(m * x_row_bytes(columns)) + ring);  // and 128 that the kernel has of its own
 }
 
 SmallTiles choose_small_tiles(const UnitLayout& u, int64_t m, int max_parts, bool, const DeviceInfo& info) {
-  if (u.bits == 4 && u.sets == 1 && !u.zero && !u.wide_scale)
-    for (const Measured& known : kMeasured)
+  const bool usual = u.bits == 4 && u.sets == 1 && !u.zero && !u.wide_scale;
+  const bool bytes = u.bits == 8 && u.sets == 0 && !u.zero;
+  if (usual || bytes)
+    for (const Measured& known : usual ? std::span<const Measured>(kMeasured) : kMeasuredBytes)
       if (known.n == u.n && known.k == u.k && m <= known.m && known.tiles.splits <= max_parts)
         return known.tiles;
   SmallTiles best;
@@ -144,7 +181,7 @@ SmallTiles choose_small_tiles(const UnitLayout& u, int64_t m, int max_parts, boo
           for (const int stages : {2, 3, 4}) {
             const SmallTiles t{row_tiles, warps_n, warps_k, stages, splits};
             const size_t shared = small_shared_bytes(u, m, t);
-            if (shared > info.shared_memory) continue;
+            if (shared + 128 > info.shared_memory) continue;
             const double time = estimate(u, m, t, info.multiprocessors, shared);
             if (time < best_time) best_time = time, best = t;
           }
@@ -171,6 +208,10 @@ void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
   s.x16 = static_cast<const uint16_t*>(a.x16);
   s.x_scale = a.x_scale;
   s.ld16 = a.ld16;
+  s.residual = a.residual;
+  s.gain = a.gain;
+  s.eps = a.eps;
+  s.add = a.add;
   s.bias = a.bias;
   s.y = a.y;
   s.ldy = a.ldy;
@@ -192,7 +233,8 @@ void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
 }  // namespace roundel::cuda
 
 namespace roundel {
-extern const DeviceLinearKernel kSm90Units = {"sm90_units_mma", cuda::supports,           cuda::units_bytes,
-                                              cuda::pack_units, cuda::unpack_unit_rows,   cuda::fuses_gate,
-                                              cuda::wants_x16,  cuda::unpacked_workspace, cuda::run};
+extern const DeviceLinearKernel kSm90Units = {
+    "sm90_units_mma",       cuda::supports,   cuda::units_bytes,        cuda::pack_units,
+    cuda::unpack_unit_rows, cuda::fuses_gate, cuda::fuses_norm,         cuda::adds,
+    cuda::units_take_bytes, cuda::wants_x16,  cuda::unpacked_workspace, cuda::run};
 }  // namespace roundel

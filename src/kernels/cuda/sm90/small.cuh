@@ -158,6 +158,68 @@ __device__ __forceinline__ void stage_activations(const SmallArgs& p, int column
   }
 }
 
+// 8 values of a token as half precision with a power of two that 16 threads share, whose largest is `top`.
+__device__ __forceinline__ uint4 scale_halves(const float (&v)[8], float top, float& scale) {
+  const int exponent = max(static_cast<int>(__float_as_uint(top) >> 23), 20);
+  const float up = __uint_as_float(static_cast<uint32_t>(254 + 14 - exponent) << 23);
+  scale = __uint_as_float(static_cast<uint32_t>(exponent - 14) << 23);
+  return {as_bits(__floats2half2_rn(v[0] * up, v[1] * up)), as_bits(__floats2half2_rn(v[2] * up, v[3] * up)),
+          as_bits(__floats2half2_rn(v[4] * up, v[5] * up)), as_bits(__floats2half2_rn(v[6] * up, v[7] * up))};
+}
+
+// Activations of one token that are still to be normalized: every block reads all of the residual for its mean square,
+// which goes into the scales. `sums`: 32 floats.
+template <int kTokenTiles>
+__device__ __forceinline__ void stage_norm(const SmallArgs& p, int column0, int columns, uint8_t* x_shared,
+                                           float* scales, float* sums) {
+  constexpr int kBatch = 2;
+  const int step = blockDim.x / 16, piece = threadIdx.x % 16, all = (p.k + 127) / 128;
+  const unsigned mask = 0xffffu << (threadIdx.x & 16);
+  const int chunk0 = column0 / 128, chunks = columns / 128;
+  float square = 0;
+#pragma unroll 1
+  for (int first = threadIdx.x / 16; first < all; first += step * kBatch) {
+    float v[kBatch][8], g[kBatch][8];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int at = (first + i * step) * 128 + piece * 8;
+#pragma unroll
+      for (int j = 0; j < 8; j += 4) {
+        const bool in = at < p.k;
+        const float4 x = in ? *reinterpret_cast<const float4*>(p.residual + at + j) : float4{0, 0, 0, 0};
+        const float4 y = in ? *reinterpret_cast<const float4*>(p.gain + at + j) : float4{0, 0, 0, 0};
+        v[i][j] = x.x, v[i][j + 1] = x.y, v[i][j + 2] = x.z, v[i][j + 3] = x.w;
+        g[i][j] = y.x, g[i][j + 1] = y.y, g[i][j + 2] = y.z, g[i][j + 3] = y.w;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int chunk = first + i * step - chunk0;
+      float top = 0;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        square += v[i][j] * v[i][j];
+        v[i][j] *= g[i][j];
+        top = fmaxf(top, fabsf(v[i][j]));
+      }
+#pragma unroll
+      for (int d = 8; d > 0; d /= 2) top = fmaxf(top, __shfl_xor_sync(mask, top, d));
+      if (chunk < 0 || chunk >= chunks) continue;
+      float scale;
+      const uint4 halves = scale_halves(v[i], top, scale);
+      *reinterpret_cast<uint4*>(x_shared + chunk * 256 + piece * 16) = halves;
+      if (piece == 0) scales[chunk * kTokenTiles * 8] = scale;
+    }
+  }
+  square = warp_sum(square);
+  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = square;
+  __syncthreads();
+  float total = 0;
+  for (int w = 0; w < static_cast<int>(blockDim.x) / 32; ++w) total += sums[w];
+  const float r = rsqrtf(total / static_cast<float>(p.k) + p.eps);
+  for (int c = threadIdx.x; c < chunks; c += blockDim.x) scales[c * kTokenTiles * 8] *= r;
+}
+
 // The same when they are half precision already: one bulk copy for each token, and the scales.
 template <int kTokenTiles>
 __device__ __forceinline__ void fetch_activations(const SmallArgs& p, int column0, int columns,
@@ -238,9 +300,21 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
       advance();
     }
   }
+  __shared__ float norm_sums[kTokenTiles == 1 ? 32 : 1];
+  if constexpr (kTokenTiles == 1)
+    if (p.gain)
+      for (int at = tid * 32; at < p.k; at += blockDim.x * 32)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(p.gain + at));
   wait_for_previous();
   const int column0 = unit0 * kColumns, columns = (unit1 - unit0) * kColumns;
-  if (p.x16) {
+  float before = 0;  // what the product is added to
+  if (p.add && tid < p.warps_n * kRowTiles * 16) {
+    const int n = blockIdx.x * p.warps_n * kRowTiles * 16 + tid;
+    if (n < p.n) before = static_cast<const float*>(p.y)[n];
+  }
+  if (kTokenTiles == 1 && p.residual) {
+    stage_norm<kTokenTiles>(p, column0, columns, x_shared, scales, norm_sums);
+  } else if (p.x16) {
     if (tid == 0) {
       barrier_init(x_bar);
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -263,10 +337,11 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
         zeros[r] = make_zeros<kCodes>(z[row], z[row + 8]);
       }
 
-  const uint32_t x_at = shared_address(x_shared) + row * p.x_row_bytes + quad * 16;
-  bool valid[kTokenTiles];
+  // Each 8 lanes point at 8 tokens' 8 columns; tokens that are not there repeat the last one.
+  uint32_t x_at[kTokenTiles];
 #pragma unroll
-  for (int t = 0; t < kTokenTiles; ++t) valid[t] = t * 8 + row < p.m;
+  for (int t = 0; t < kTokenTiles; ++t)
+    x_at[t] = shared_address(x_shared) + min(t * 8 + lane % 8, p.m - 1) * p.x_row_bytes + lane / 8 * 16;
   uint32_t bar = barriers, units = ring, phase = 0;
   int unit = warp_k;  // within the split
 #pragma unroll 1
@@ -280,12 +355,9 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
     float part[kRowTiles][kTokenTiles][4];
 #pragma unroll
     for (int run = 0; run < kRuns; ++run) {
-      uint4 b[kTokenTiles];
+      uint32_t b[kTokenTiles][4];
 #pragma unroll
-      for (int t = 0; t < kTokenTiles; ++t) {
-        b[t] = {0, 0, 0, 0};
-        if (valid[t]) b[t] = load_shared16(x_at + t * 8 * p.x_row_bytes + (unit * kColumns + run * 32) * 2);
-      }
+      for (int t = 0; t < kTokenTiles; ++t) load_matrix4(b[t], x_at[t] + (unit * kColumns + run * 32) * 2);
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
         const uint32_t at = units + r * p.unit_bytes;
@@ -317,8 +389,8 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
         decode<kCodes>(second, words[2], words[3], z);
 #pragma unroll
         for (int t = 0; t < kTokenTiles; ++t) {
-          mma_f16(part[r][t], first, b[t].x, b[t].y);
-          mma_f16(part[r][t], second, b[t].z, b[t].w);
+          mma_f16(part[r][t], first, b[t][0], b[t][1]);
+          mma_f16(part[r][t], second, b[t][2], b[t][3]);
         }
         if (run % kRunsOfSet == kRunsOfSet - 1) {
           float s0 = 1, s1 = 1;
@@ -396,7 +468,8 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
       } else if (p.y_bf16) {
         static_cast<uint16_t*>(p.y)[token * p.ldy + row0 + i] = float_to_bf16_bits(sum);
       } else {
-        static_cast<float*>(p.y)[blockIdx.y * p.part_stride + token * p.ldy + row0 + i] = sum;
+        float* to = static_cast<float*>(p.y) + blockIdx.y * p.part_stride + token * p.ldy + row0 + i;
+        *to = !p.add ? sum : (token == 0 && i == tid ? before : *to) + sum;
       }
     }
   }

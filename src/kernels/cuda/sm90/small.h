@@ -21,10 +21,13 @@ struct SmallArgs {
   const uint16_t* x16 = nullptr;
   const float* x_scale = nullptr;
   int64_t ld16 = 0;
+  const float* residual = nullptr;  // or floats to be normalized first (one token)
+  const float* gain = nullptr;
+  float eps = 0;
   const float* bias = nullptr;
   void* y = nullptr;
   int64_t ldy = 0, part_stride = 0;
-  bool y_bf16 = false, gated = false;
+  bool y_bf16 = false, gated = false, add = false;
   int warps_n = 0, warps_k = 0, stages = 0, units_per_split = 0;
   int x_row_bytes = 0;       // of a token in shared memory
   int chunks = 0;            // runs of 128 columns in a split
