@@ -57,14 +57,18 @@ void PackedMatrix::multiply(const float* x, int64_t m, int64_t ldx, float* y, in
 
 void add_outer_products(Columns a, Columns b, int64_t tokens, Triangle triangle, Matrix* h,
                         ThreadPool& pool) {
-  constexpr int64_t kRows = 112, kCols = 128;  // of a piece of work
   CHECK(h->rows == a.cols && h->cols == b.cols);
-  const int64_t across = ceil_div(b.cols, kCols);
-  pool.parallel_for(ceil_div(a.cols, kRows) * across, 1, [&](int64_t begin, int64_t end) {
+  // Of a piece of work: large ones read the tokens less often.
+  const bool large = ceil_div(a.cols, 224) * ceil_div(b.cols, 256) >= int64_t{8} * pool.size();
+  const int64_t rows = large ? 224 : 112, cols = large ? 256 : 128;
+  const int64_t across = ceil_div(b.cols, cols), pieces = ceil_div(a.cols, rows) * across;
+  pool.parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t r0 = i / across * kRows, m = std::min(kRows, a.cols - r0);
-      const int64_t c0 = i % across * kCols, n = std::min(kCols, b.cols - c0);
-      if (triangle == Triangle::kLower && c0 >= r0 + m) continue;
+      const int64_t piece = pieces - 1 - i;  // of a triangle the widest rows first
+      const int64_t r0 = piece / across * rows, m = std::min(rows, a.cols - r0);
+      const int64_t c0 = piece % across * cols;
+      const int64_t n = std::min(cols, (triangle == Triangle::kLower ? r0 + m : b.cols) - c0);
+      if (n <= 0) continue;
       vector_ops().outer_products(a.data + r0, a.ld, m, b.data + c0, b.ld, n, tokens, h->row(r0) + c0, h->ld);
     }
   });

@@ -18,7 +18,7 @@ struct OuterProducts {
   static constexpr int kRows = Isa::kPanelTokens;
   static constexpr int64_t kPart = 128;  // tokens: a sum starts anew after this many
   static constexpr int64_t kSlot = 16;   // floats of a tile's token
-  static constexpr int64_t kTiles = 8;
+  static constexpr int64_t kTiles = 16;
   static_assert(kRows <= kSlot && kSlot % L == 0);
 
   struct Left {

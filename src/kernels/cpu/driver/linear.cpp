@@ -40,6 +40,21 @@ LinearTile tile_of(const LinearLayout& at, const LinearProblem& p, const uint8_t
   return tile;
 }
 
+// Blocks of a tile.
+int64_t direct_blocks(const LinearLayout& at, const ThreadPool& pool) {
+  int64_t blocks = 4;
+  while (blocks > 2 && ceil_div(at.blocks, blocks) < int64_t{2} * pool.size()) blocks /= 2;
+  return blocks;
+}
+// As many as may be, because every tile prepares its activations anew, in equal parts that leave no thread idle: a multiple
+// of the threads, or so many that the rest does not matter.
+int64_t panel_blocks(const LinearLayout& at, int64_t token_parts, const ThreadPool& pool) {
+  const int64_t threads = pool.size(), most = ceil_div(at.blocks, 2);
+  int64_t parts = ceil_div(at.blocks, kTileBlocks);
+  while (parts < most && parts * token_parts % threads != 0 && parts * token_parts < 4 * threads) ++parts;
+  return round_up(ceil_div(at.blocks, parts), 2);
+}
+
 void drive_tiles(LinearTileFn fn, const LinearLayout& at, const LinearProblem& p, const uint8_t* packed,
                  const LinearArgs& args, ThreadPool& pool) {
   if (args.m <= 0 || p.n <= 0) return;
@@ -49,8 +64,7 @@ void drive_tiles(LinearTileFn fn, const LinearLayout& at, const LinearProblem& p
   const bool direct = args.m <= kDirectTokens;
   const int64_t token_parts = ceil_div(args.m, kTileTokens);
   const int64_t tokens = ceil_div(args.m, token_parts);
-  int64_t blocks = direct ? 4 : kTileBlocks;
-  while (blocks > 2 && ceil_div(at.blocks, blocks) * token_parts < int64_t{2} * pool.size()) blocks /= 2;
+  const int64_t blocks = direct ? direct_blocks(at, pool) : panel_blocks(at, token_parts, pool);
   const int64_t row_parts = ceil_div(at.blocks, blocks);
   const int64_t x_bytes = std::max(kTileXBytes, direct ? kDirectTokens * at.padded_k * 2 : 0);
 

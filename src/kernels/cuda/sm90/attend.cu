@@ -97,7 +97,7 @@ __device__ __forceinline__ void turn_head(const RopeArgs& r, float (&x)[kPer], c
   __syncwarp();
 }
 
-// kLanes: lanes that share a key, a power of two, 8 * kLanes >= head_dim. Long unrolled code was slow here, run once a layer.
+// kLanes: lanes that share a key, a power of two, 8 * kLanes >= head_dim. Long unrolled code was slow in a layer's one run.
 template <int kLanes>
 __global__ void __launch_bounds__(kThreads, 2) attend_kernel(const RopeArgs r, const DeviceAttentionArgs a) {
   constexpr int kColumns = 8 * kLanes, kPer = kColumns / 32, kGroups = kThreads / kLanes;
