@@ -90,6 +90,7 @@ class Job {
     try {
       TensorWriter writer(out.work(), std::move(specs),
                           {.max_shard_bytes = options_.max_shard_bytes, .keep_existing = first > 0});
+      release_free_memory();  // what was parsed and planned
       write_all(writer, out, std::min(first, steps_.size()));
       if (calibrator) calibrate(*calibrator, writer, out, std::max(first, steps_.size()) - steps_.size());
       writer.finish();
