@@ -44,7 +44,7 @@ MemoryPlan plan_memory(const ModelFiles& files, const Calibration& calibration, 
   n.statistics = sizes.widest * 9;
   if (use.second) n.statistics += k * k * 22 + sizes.widest * 4;
   if (use.aims) n.statistics += k * k * 16 + sizes.widest * 12;
-  if (use.inputs) n.statistics += 4 * TokenSample::kMost * (4 * k + 2 * sizes.rows) + sizes.widest * 9;
+  if (use.inputs) n.statistics += 4 * TokenSample::kMost * (4 * k + 6 * sizes.rows) + sizes.widest * 9;
   const auto inter = static_cast<uint64_t>(files.config.intermediate_size);
   n.scratch = longest * 4 * (3 * inter + 4 * static_cast<uint64_t>(files.config.hidden_size));
 
