@@ -104,7 +104,7 @@ struct AmxKernel {
   }
   static void run(const LinearProblem& p, const uint8_t* packed, const LinearArgs& args, ThreadPool& pool) {
     const LinearLayout layout(kForm, p);
-    if (kFew && args.m <= kDirectTokens) {
+    if (kFew != nullptr && args.m <= kDirectTokens) {
       drive_tiles(kFew, layout, p, packed, args, pool);
     } else {
       drive_parts(kPart, layout, p, packed, args, pool);
