@@ -37,10 +37,8 @@ uint64_t available_memory_bytes() {
   std::ifstream info("/proc/meminfo");
   for (std::string line; std::getline(info, line);)
     if (line.starts_with("MemAvailable:")) available = std::strtoull(line.c_str() + 13, nullptr, 10) * 1024;
-  uint64_t most = 0, used = 0;  // "max" is no number: no limit
-  if (std::ifstream("/sys/fs/cgroup/memory.max") >> most &&
-      std::ifstream("/sys/fs/cgroup/memory.current") >> used)
-    available = std::min(available, most > used ? most - used : 0);
+  uint64_t most = 0;  // "max" is no number: no limit
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> most) available = std::min(available, most);
   return available;
 }
 

@@ -5,7 +5,8 @@
 namespace roundel {
 
 uint64_t peak_rss_bytes();
-// What this process can still take: of the machine, or of its control group where that has less. 0: not known.
+// Memory of the machine that is free, at most the limit of the control group (what that uses may be files that were read,
+// which it gives up). 0: not known.
 uint64_t available_memory_bytes();
 // Buffers of 256 KiB and more go back to the system when they are freed, so that the peak does not depend on how far one
 // thread is ahead of another. Slows down work that allocates such buffers all the time.
