@@ -130,6 +130,12 @@ BenchmarkResult run_benchmark(const LoadedModel& loaded, const BenchmarkParams& 
   result.median = {median_of(prefill), median_of(decode)};
   result.decode_share = result.median.decode_tokens_per_second / static_cast<double>(params.batch) *
                         static_cast<double>(loaded.model->bytes_per_token()) / result.read_bandwidth;
+  if (loaded.model->device() && params.prompt_tokens > 0) {
+    result.product_rate = loaded.model->device_product_rate();
+    result.prefill_share = result.median.prefill_tokens_per_second *
+                           result.product_rate.operations_per_token /
+                           result.product_rate.operations_per_second;
+  }
   return result;
 }
 

@@ -25,6 +25,8 @@ struct BenchmarkResult {
   double read_bandwidth = 0;  // bytes/s that the same threads read from memory, measured in the same run
   double decode_share =
       0;  // share of that which decoding reaches: tokens/s / batch * bytes per token / bandwidth
+  ProductRate product_rate;  // of a GPU, measured in the same run, and the share of it that the prompts reach
+  double prefill_share = 0;
 };
 
 // Random token ids from a fixed seed, then greedy decoding; a warm-up round first.

@@ -75,8 +75,8 @@ DeviceCodes DeviceInput::provide(const DeviceInputForm& form) {
     made.args.one_scale = form.form.group == 0;
     made.args.x_scale = to.x_scale = arena_.take<float>(plain_.m * to.ld16 / kScaleColumns, "activations");
   } else if (form.as == As::kBytes) {
-    to.ld8 = made.args.ldx8 = k_;
-    made.args.x8 = to.x8 = arena_.take<uint8_t>(plain_.m * k_, "activations");
+    to.ld8 = made.args.ldx8 = round_up(k_, kScaleColumns);
+    made.args.x8 = to.x8 = arena_.take<uint8_t>(plain_.m * to.ld8, "activations");
   } else {
     to.ldy = plain_.ldx;
     made.args.x = to.y = arena_.take<uint16_t>(plain_.m * plain_.ldx, "activations");
@@ -226,10 +226,10 @@ DeviceInputForm DeviceLinear::input_form(int64_t m) const {
     form.form.kind = DeviceForm::Kind::kHalf;
     form.form.group = kScaleColumns;
   }
-  if (m <= kSmallTokens && form.form.group % kScaleColumns == 0)
-    form.as = As::kX16;
-  else if (kernel_->takes_bytes(problem_, form.form, m, device_.info()))
+  if (kernel_->takes_bytes(problem_, form.form, m, device_.info()))
     form.as = As::kBytes;
+  else if (m <= kSmallTokens && form.form.group % kScaleColumns == 0)
+    form.as = As::kX16;
   else if (m > kSmallTokens && form.form.group == 0)
     form.as = As::kCodes;
   return form;
@@ -239,9 +239,19 @@ bool DeviceLinear::fuses_gate(int64_t m) const {
   return alternating() && kernel_->fuses_gate(problem_, m, device_.info());
 }
 
+bool DeviceLinear::rounds_gate(int64_t m, const DeviceInputForm& next) const {
+  using As = DeviceInputForm::As;
+  return fuses_gate(m) && input_form(m).as == As::kBytes && next.as == As::kBytes && !next.order &&
+         kernel_->rounds_gate(problem_, next.form, m, device_.info());
+}
+
 bool DeviceLinear::fuses_norm(int64_t m) const {
   return form_.form.kind == DeviceForm::Kind::kNone && !form_.order &&
          kernel_->fuses_norm(problem_, m, device_.info());
+}
+
+bool DeviceLinear::adds(int64_t m) const {
+  return input_form(m).as != DeviceInputForm::As::kBytes && kernel_->adds(problem_, m, device_.info());
 }
 
 DeviceMatrix DeviceLinear::forward(DeviceInput& input, const Output& output) const {
@@ -270,12 +280,15 @@ DeviceMatrix DeviceLinear::run(DeviceArena& arena, DeviceLinearArgs a, const Out
   a.y_bf16 = output.bf16;
   a.gated = output.gated;
   a.add = output.add;
+  a.form = output.form;
+  a.codes = output.codes;
+  a.counters = output.counters;
   a.max_parts = output.bf16 || output.gated || output.add ? 1 : output.max_parts;
   a.part_stride = a.m * a.ldy;
   a.bias = row_scale ? nullptr : bias_.as<float>();  // after the scale
   a.y = output.y;
   const bool halves = output.bf16 || output.gated;
-  if (!a.y) {
+  if (!a.y && !a.codes.x8) {
     const int64_t count = a.part_stride * a.max_parts;
     a.y = halves ? static_cast<void*>(arena.take<uint16_t>(count, "activations"))
                  : static_cast<void*>(arena.take<float>(count, "activations"));

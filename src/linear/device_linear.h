@@ -86,17 +86,24 @@ class DeviceLinear {
     bool bf16 = false;
     bool gated = false;  // only when fuses_gate(m)
     bool add = false;    // only when adds(m): y += the product
+    // With gated, only when rounds_gate(m, ...): the next linear's input instead of y; counters as DeviceLinearArgs has.
+    DeviceForm form;
+    DeviceCodes codes;
+    uint32_t* counters = nullptr;
     int max_parts = 1;
   };
   DeviceMatrix forward(DeviceInput& input, const Output& output) const;
   // The product of what a norm makes of `residual` (m, ld), only when fuses_norm(m).
   DeviceMatrix forward_norm(DeviceArena& arena, const NormArgs& norm, const Output& output) const;
   bool fuses_gate(int64_t m) const;
+  // Whether forward() can round its gated result to the form that the next linear wants.
+  bool rounds_gate(int64_t m, const DeviceInputForm& next) const;
   bool fuses_norm(int64_t m) const;
-  bool adds(int64_t m) const { return kernel_->adds(problem_, m, device_.info()); }
+  bool adds(int64_t m) const;
   void read_rows(const int32_t* ids, int64_t id_stride, int64_t count, float* out, int64_t ldo) const;
 
   int64_t n() const { return problem_.n; }
+  const LinearProblem& problem() const { return problem_; }
   bool alternating() const { return rows_ == Rows::kAlternating; }
   DeviceInputForm input_form(int64_t m) const;  // for m tokens
   const DeviceLinearKernel& kernel() const { return *kernel_; }

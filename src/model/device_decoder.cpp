@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/process.h"
+#include "base/rng.h"
 #include "base/thread_pool.h"
 #include "model/device_pass.h"
 #include "model/weight_filler.h"
@@ -381,6 +382,57 @@ double DeviceDecoder::read_bandwidth() {
     best = std::max(best, static_cast<double>(kBytes) / device_->stop_timer());
   }
   return best;
+}
+
+ProductRate DeviceDecoder::product_rate() {
+  constexpr int64_t kSize = 8192;
+  ProductRate rate;
+  for_each_linear([&](const std::unique_ptr<DeviceLinear>& l) {
+    if (l && l != embedding_ && l != head_)
+      rate.operations_per_token += 2.0 * static_cast<double>(l->problem().n * l->problem().k);
+  });
+  const bool bytes = layers_.front().down->input_form(kSize).as == DeviceInputForm::As::kBytes;
+  LinearProblem p;
+  p.n = p.k = p.group = kSize;
+  p.code = bytes ? layers_.front().down->problem().code : CodeType::kBF16;
+  p.bits = bytes ? 8 : 16;
+  p.has_scale = bytes;
+  rate.kind = !bytes ? "BF16" : p.code == CodeType::kE4M3 ? "E4M3" : "int8";
+  const DeviceLinearKernel& kernel = choose_device_linear(p, device_->info());
+  // Random codes: small normal numbers of each kind, and scales of one.
+  const size_t count = static_cast<size_t>(kSize * kSize), width = bytes ? 1 : 2;
+  std::vector<uint8_t> codes(count * width);
+  for (size_t i = 0; i < codes.size(); i += 8) {
+    const uint64_t r = random_u64(1, i) & (bytes ? 0xBFBFBFBFBFBFBFBFull : 0xBFFFBFFFBFFFBFFFull);
+    std::memcpy(codes.data() + i, &r, 8);
+  }
+  DeviceBuffer packed(*device_, kernel.packed_bytes(p), "measuring a product");
+  const DeviceBuffer x(*device_, codes.size(), "measuring a product"),
+      y(*device_, count * 2, "measuring a product");
+  const DeviceBuffer ones = upload(std::vector<float>(static_cast<size_t>(kSize), 1.0f));
+  device_->upload(x.data(), codes.data(), codes.size());
+  DeviceWeightRows rows;
+  rows.rows = kSize, rows.codes = x.data(), rows.scales = ones.as<float>();
+  kernel.pack(p, rows, packed.data(), device_->stream());
+  DeviceBuffer& workspace = arena_.workspace(kernel.workspace_bytes(p, kSize));
+  DeviceLinearArgs a;
+  a.m = kSize, a.y = y.data(), a.ldy = kSize, a.y_bf16 = true, a.part_stride = kSize * kSize;
+  if (bytes)
+    a.x8 = x.data(), a.ldx8 = kSize, a.token_scale = ones.as<float>();
+  else
+    a.x = x.data(), a.ldx = kSize;
+  a.workspace = workspace.data(), a.workspace_bytes = workspace.size();
+  std::vector<double> seconds;
+  constexpr int kProducts =
+      24;  // one after another: about as long as a prompt takes, so that clocks are as low
+  for (int i = 0; i < 4; ++i) {
+    device_->start_timer();
+    for (int j = 0; j < kProducts; ++j) kernel.run(p, packed.data(), a, device_->info(), device_->stream());
+    seconds.push_back(device_->stop_timer() / kProducts);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  rate.operations_per_second = 2.0 * static_cast<double>(kSize) * kSize * kSize / seconds[seconds.size() / 2];
+  return rate;
 }
 
 std::vector<ModuleReport> DeviceDecoder::modules() const {

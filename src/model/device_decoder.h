@@ -58,6 +58,7 @@ class DeviceDecoder {
 
   Device& device() const { return *device_; }
   double read_bandwidth();
+  ProductRate product_rate();
   const ModelConfig& config() const { return config_; }
   std::vector<ModuleReport> modules() const;
   size_t weight_bytes() const;

@@ -173,6 +173,16 @@ void DeviceDecoder::Pass::mlp_block(const DeviceLayer& layer) {
   if (!gelu && layer.gate_up.size() == 1 && small_ && first.fuses_gate(tokens_)) {
     DeviceLinear::Output out;
     out.gated = true;
+    const DeviceInputForm form = layer.down->input_form(tokens_);
+    if (first.rounds_gate(tokens_, form)) {
+      DeviceInput down(d_.arena_, d_.ops_, nullptr, tokens_, inter, ld);
+      out.form = form.form;
+      out.codes = down.provide(form);
+      out.counters = d_.counters_.as<uint32_t>();
+      multiply_norm(layer.post_norm, layer.gate_up, input, out);
+      add_product(*layer.down, down);
+      return;
+    }
     activated = static_cast<const uint16_t*>(multiply_norm(layer.post_norm, layer.gate_up, input, out).data);
   } else {
     GatedArgs g;

@@ -36,6 +36,11 @@ int64_t Model::prompt_chunk() const {
   return impl_->device ? 2048 : 512;
 }
 
+ProductRate Model::device_product_rate() const {
+  CHECK(impl_->device != nullptr);
+  return impl_->device->product_rate();
+}
+
 double Model::device_read_bandwidth() const {
   CHECK(impl_->device != nullptr);
   return impl_->device->read_bandwidth();

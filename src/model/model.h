@@ -35,6 +35,13 @@ struct ModuleReport {
   size_t packed_bytes = 0;
 };
 
+// Multiplications and additions, each counted.
+struct ProductRate {
+  const char* kind = "";             // of numbers: BF16, E4M3, int8
+  double operations_per_second = 0;  // of one large product
+  double operations_per_token = 0;   // of a prompt, in the linears of the layers
+};
+
 class Model {
  public:
   // Builds the model without storage, then streams the weights in: stored codes, dense rows, or dense rows through the
@@ -74,6 +81,8 @@ class Model {
   const Device* device() const;  // null on the CPU
   // bytes/s that the GPU reads from its memory, measured now.
   double device_read_bandwidth() const;
+  // The GPU's speed in one large product of the kind that most of a prompt's work is, measured now.
+  ProductRate device_product_rate() const;
   size_t weight_bytes() const;     // packed weights, all modules
   size_t bytes_per_token() const;  // what one decode step must read of them
   std::vector<ModuleReport> modules() const;

@@ -1,4 +1,5 @@
 // The small operations on the GPU against the reference operations of the CPU.
+#include "base/checked.h"
 #include "base/numeric.h"
 #include "base/rng.h"
 #include "base/thread_pool.h"
@@ -128,40 +129,43 @@ TEST(DeviceOps, NormQuantizesAsTheReferenceDoes) {
 TEST(DeviceOps, NormGivesBytesAndExactCodes) {
   NEEDS_GPU();
   using Kind = DeviceForm::Kind;
-  const int64_t cols = 592, rows = NormRun::kRows;
-  for (const DeviceForm& form :
-       {DeviceForm{Kind::kInt8}, DeviceForm{Kind::kE4M3}, DeviceForm{Kind::kInt8Asym}}) {
-    const NormRun run(cols, form);
-    const DeviceBuffer dx = to_gpu(run.x), dparts = to_gpu(run.parts), dgain = to_gpu(run.gain);
-    const size_t count = static_cast<size_t>(rows * cols);
-    for (const bool bytes : {true, false}) {
-      if (bytes && form.kind == Kind::kInt8Asym) continue;
-      const DeviceBuffer x8 = poisoned(count), y = poisoned(count * 2), scale = poisoned(rows * 4);
-      to_same(dx, run.x);
-      NormArgs a;
-      a.rows = rows, a.cols = cols, a.residual = dx.as<float>(), a.ld = run.ld, a.gain = dgain.as<float>();
-      a.eps = 1e-5f, a.delta = {dparts.data(), run.ld, false, 2, rows * run.ld}, a.form = form;
-      if (bytes)
-        a.codes.x8 = x8.data(), a.codes.ld8 = cols;
-      else
-        a.codes.y = y.as<uint16_t>(), a.codes.ldy = cols;
-      a.codes.token_scale = scale.as<float>();
-      device_ops(gpu()->info()).norm(a, gpu()->stream());
-      const auto got8 = from_gpu<uint8_t>(x8, count);
-      const auto got16 = from_gpu<uint16_t>(y, count);
-      const auto scales = from_gpu<float>(scale, static_cast<size_t>(rows));
-      for (int64_t r = 0; r < rows; ++r) {
-        EXPECT_EQ(scales[static_cast<size_t>(r)], run.scale(r, 0));
-        for (int64_t i = 0; i < cols; ++i) {
-          const size_t at = static_cast<size_t>(r * cols + i);
-          const float code = !bytes                     ? bf16_to_float(got16[at])
-                             : form.kind == Kind::kE4M3 ? e4m3_to_float(got8[at])
-                                                        : static_cast<float>(static_cast<int8_t>(got8[at]));
-          ASSERT_EQ(code, run.code(r, i)) << "form " << static_cast<int>(form.kind) << " column " << i;
+  const int64_t rows = NormRun::kRows;
+  for (const int64_t cols : {592, 593})  // four at a time, and one
+    for (const DeviceForm& form :
+         {DeviceForm{Kind::kInt8}, DeviceForm{Kind::kE4M3}, DeviceForm{Kind::kInt8Asym}}) {
+      const NormRun run(cols, form);
+      const DeviceBuffer dx = to_gpu(run.x), dparts = to_gpu(run.parts), dgain = to_gpu(run.gain);
+      const int64_t ld = round_up(cols, kScaleColumns);
+      const size_t count = static_cast<size_t>(rows * ld);
+      for (const bool bytes : {true, false}) {
+        if (bytes && form.kind == Kind::kInt8Asym) continue;
+        const DeviceBuffer x8 = poisoned(count), y = poisoned(count * 2), scale = poisoned(rows * 4);
+        to_same(dx, run.x);
+        NormArgs a;
+        a.rows = rows, a.cols = cols, a.residual = dx.as<float>(), a.ld = run.ld, a.gain = dgain.as<float>();
+        a.eps = 1e-5f, a.delta = {dparts.data(), run.ld, false, 2, rows * run.ld}, a.form = form;
+        if (bytes)
+          a.codes.x8 = x8.data(), a.codes.ld8 = ld;
+        else
+          a.codes.y = y.as<uint16_t>(), a.codes.ldy = ld;
+        a.codes.token_scale = scale.as<float>();
+        device_ops(gpu()->info()).norm(a, gpu()->stream());
+        const auto got8 = from_gpu<uint8_t>(x8, count);
+        const auto got16 = from_gpu<uint16_t>(y, count);
+        const auto scales = from_gpu<float>(scale, static_cast<size_t>(rows));
+        for (int64_t r = 0; r < rows; ++r) {
+          EXPECT_EQ(scales[static_cast<size_t>(r)], run.scale(r, 0));
+          for (int64_t i = 0; i < ld; ++i) {
+            const size_t at = static_cast<size_t>(r * ld + (bytes ? byte_place(i) : i));
+            const float code = !bytes                     ? bf16_to_float(got16[at])
+                               : form.kind == Kind::kE4M3 ? e4m3_to_float(got8[at])
+                                                          : static_cast<float>(static_cast<int8_t>(got8[at]));
+            ASSERT_EQ(code, i < cols ? run.code(r, i) : 0.0f)
+                << "form " << static_cast<int>(form.kind) << " column " << i;
+          }
         }
       }
     }
-  }
 }
 
 // kHalf keeps 11 bits, whatever the size of the numbers.
@@ -226,6 +230,43 @@ TEST(DeviceOps, AttentionAgreesWithTheReference) {
   }
 }
 
+// A prompt's heads, four pairs a thread from bf16, against the general kernel, which reads floats.
+TEST(DeviceOps, RotatesPairsAsTheGeneralKernelDoes) {
+  NEEDS_GPU();
+  const DeviceOps& ops = device_ops(gpu()->info());
+  const int64_t tokens = 70, heads = 6, kv_heads = 2, start = 3;
+  for (const int64_t d : {64, 128}) {
+    const int64_t columns = (heads + 2 * kv_heads) * d, capacity = tokens + start;
+    const auto x = random_floats(tokens * columns, 1), cos = random_floats(tokens * d / 2, 2, false),
+               sin = random_floats(tokens * d / 2, 3, false);
+    const DeviceBuffer wide = to_gpu(x), half = to_gpu(narrow(x)), dcos = to_gpu(cos), dsin = to_gpu(sin);
+    std::vector<float> got[2];
+    for (const bool bf16 : {false, true}) {
+      const size_t cache = static_cast<size_t>(2 * kv_heads * capacity * d);
+      const DeviceBuffer kv = to_gpu(std::vector<uint16_t>(cache, 0)),
+                         q = poisoned(static_cast<size_t>(tokens * heads * d) * 2);
+      std::vector<TokenInfo> info;
+      for (int64_t t = 0; t < tokens; ++t)
+        info.push_back({0, static_cast<int32_t>(start + t), kv.as<uint16_t>(), capacity});
+      const DeviceBuffer dinfo = to_gpu(info);
+      RopeArgs a;
+      a.tokens = tokens, a.heads = heads, a.kv_heads = kv_heads, a.head_dim = d, a.half = d / 2;
+      const auto matrix = [&](int64_t first) {
+        return DeviceMatrix{bf16 ? half.data() + first * 2 : wide.data() + first * 4, columns, bf16, 1, 0};
+      };
+      a.q = matrix(0), a.k = matrix(heads * d), a.v = matrix((heads + kv_heads) * d);
+      a.info = dinfo.as<TokenInfo>(), a.cos = dcos.as<float>(), a.sin = dsin.as<float>();
+      a.q_out = q.as<uint16_t>();
+      ops.rope(a, gpu()->stream());
+      got[bf16] = widen(from_gpu<uint16_t>(q, static_cast<size_t>(tokens * heads * d)));
+      for (const float v : widen(from_gpu<uint16_t>(kv, cache))) got[bf16].push_back(v);
+    }
+    ASSERT_EQ(got[0].size(), got[1].size());
+    for (size_t i = 0; i < got[0].size(); ++i)
+      ASSERT_NEAR(got[1][i], got[0][i], std::ldexp(std::fabs(got[0][i]), -7) + 1e-6f) << i;
+  }
+}
+
 TEST(DeviceOps, GatedMeetsItsRows) {
   NEEDS_GPU();
   const DeviceOps& ops = device_ops(gpu()->info());
@@ -249,20 +290,22 @@ TEST(DeviceOps, GatedMeetsItsRows) {
   EXPECT_LT(relative_error(widen(from_gpu<uint16_t>(y, want.size())), want), 4e-3);
 
   // Rounded at once, and what a product owes the scale of its tokens.
-  const DeviceBuffer x8 = poisoned(want.size()), scale = poisoned(rows * 4),
+  const int64_t ld8 = kScaleColumns;
+  const DeviceBuffer x8 = poisoned(static_cast<size_t>(rows * ld8)), scale = poisoned(rows * 4),
                      twice = to_gpu(std::vector<float>(rows, 2));
   a.gate.row_scale = twice.as<float>();
   a.form.kind = DeviceForm::Kind::kInt8;
-  a.codes.x8 = x8.data(), a.codes.ld8 = cols, a.codes.token_scale = scale.as<float>();
+  a.codes.x8 = x8.data(), a.codes.ld8 = ld8, a.codes.token_scale = scale.as<float>();
   ops.gated(a, gpu()->stream());
-  const auto codes = from_gpu<int8_t>(x8, want.size());
+  const auto codes = from_gpu<int8_t>(x8, static_cast<size_t>(rows * ld8));
   const auto scales = from_gpu<float>(scale, static_cast<size_t>(rows));
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t i = 0; i < cols; ++i) {
       const size_t at = static_cast<size_t>(r * cols + i);
       const float g = 2 * gate[at], u = 2 * up[at], exact = g / (1 + std::exp(-g)) * u;
-      EXPECT_NEAR(static_cast<float>(codes[at]) * scales[static_cast<size_t>(r)], exact,
-                  0.51f * scales[static_cast<size_t>(r)]);
+      EXPECT_NEAR(static_cast<float>(codes[static_cast<size_t>(r * ld8 + byte_place(i))]) *
+                      scales[static_cast<size_t>(r)],
+                  exact, 0.51f * scales[static_cast<size_t>(r)]);
     }
 }
 

@@ -14,6 +14,14 @@ constexpr int64_t kScaleColumns = 128;
 // Up to this many tokens linears write floats in parts and quantized activations come as x16; beyond, as bytes or BF16.
 constexpr int64_t kSmallTokens = 64;
 
+// Activations and weights of a byte lie in rows of a multiple of kScaleColumns columns, zero from K on. In a run of
+// kScaleColumns they are exchanged: what a lane of the tensor cores takes of 64 columns (2 q, 2 q + 1, and those 8
+// further, of each 16) lies together, so that weights can be widened to 16 bits on their way into registers.
+constexpr int64_t byte_place(int64_t column) {
+  const int64_t c = column % kScaleColumns;
+  return column - c + c % 8 / 2 * 32 + c / 64 * 16 + c / 16 % 4 * 4 + c / 8 % 2 * 2 + c % 2;
+}
+
 // What a linear wrote: bf16, or float in parts that are to be summed.
 struct DeviceMatrix {
   const void* data = nullptr;
@@ -49,7 +57,8 @@ struct DeviceCodes {
   uint16_t* x16 = nullptr;  // (rows,ld16) and x_scale
   float* x_scale = nullptr;
   int64_t ld16 = 0;
-  uint8_t* x8 = nullptr;  // (rows,cols) int8 or E4M3, rows ld8 apart, and token_scale
+  // (rows,ld8) int8 or E4M3 at byte_place(column), zero from `cols` on, and token_scale; ld8: a multiple of kScaleColumns
+  uint8_t* x8 = nullptr;
   int64_t ld8 = 0;
   // bf16, rows ldy apart, zero up to there: the codes themselves, exactly, where token_scale is given, else the values.
   uint16_t* y = nullptr;
