@@ -17,6 +17,10 @@ bool attend_cluster_fits(const DeviceAttentionArgs& a);
 void attend_cluster(const RopeArgs& r, const DeviceAttentionArgs& a, DeviceStream stream);
 // pick.cu
 void pick(const PickArgs& a, DeviceStream stream);
+// encode.cu
+void encode(const DeviceEncodeArgs& a, DeviceStream stream);
+// draw.cu
+void draw(const DrawArgs& a, DeviceStream stream);
 
 // units.cu: packing and unpacking of common/layout.h.
 void pack_units(const LinearProblem& p, const DeviceWeightRows& rows, uint8_t* packed, DeviceStream stream);
