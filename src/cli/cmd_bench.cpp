@@ -12,6 +12,7 @@ namespace {
 struct State {
   std::string path;
   BenchmarkParams params;
+  SamplingChoice choice;
   LoadFlags load;
   JsonOutput json;
 };
@@ -26,7 +27,14 @@ std::string share_of_products(const BenchmarkResult& r) {
 void run(const State& s) {
   const LoadedModel loaded = load_model(s.path, s.load.options());
   const uint64_t load_peak = peak_rss_bytes();
-  const BenchmarkResult r = run_benchmark(loaded, s.params);
+  BenchmarkParams params = s.params;
+  // Greedy unless asked: the model's own generation_config is not used.
+  params.sampling.temperature = s.choice.temperature.value_or(0);
+  params.sampling.top_p = s.choice.top_p.value_or(1);
+  params.sampling.top_k = s.choice.top_k.value_or(0);
+  params.sampling.min_p = s.choice.min_p.value_or(0);
+  params.sampling.seed = s.choice.seed;
+  const BenchmarkResult r = run_benchmark(loaded, params);
   Json samples = Json::array();
   for (const BenchmarkSample& x : r.samples)
     samples.push_back({{"prefill_tokens_per_second", x.prefill_tokens_per_second},
@@ -82,6 +90,7 @@ void add_bench(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{1000}))
       ->type_name("N")
       ->capture_default_str();
+  declare_sampling(*c, s->choice);
   s->load.declare(*c);
   s->json.declare(*c);
   c->callback([s] { run(*s); });

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/sampler.h"
 #include "model/loaded_model.h"
 
 namespace roundel {
@@ -12,6 +13,7 @@ struct BenchmarkParams {
   int64_t decode_tokens = 128;
   int64_t batch = 1;
   int64_t repeat = 5;
+  SamplingParams sampling;  // greedy, or how each new token is drawn
 };
 
 struct BenchmarkSample {
@@ -29,7 +31,7 @@ struct BenchmarkResult {
   double prefill_share = 0;
 };
 
-// Random token ids from a fixed seed, then greedy decoding; a warm-up round first.
+// Random token ids from a fixed seed, then decoding, greedy or as `sampling` says; a warm-up round first.
 BenchmarkResult run_benchmark(const LoadedModel& loaded, const BenchmarkParams& params);
 
 }  // namespace roundel

@@ -29,6 +29,12 @@ struct SequenceStep {
   int64_t prompt_end = 0;
 };
 
+// How the next token of a sequence is drawn on a GPU; history: the tokens before the step's own, for penalties.
+struct TokenChoice {
+  DrawRow draw;
+  std::span<const int32_t> history;
+};
+
 // What a module was packed for, for `plan` and `bench`.
 struct ModuleReport {
   std::string name, kernel;
@@ -75,6 +81,12 @@ class Model {
   // nothing waits for the host.
   void decode_greedy(std::span<const SequenceStep> steps, KvCache& cache, int64_t count, int32_t* out,
                      ThreadPool& pool) const;
+
+  // The same, each token drawn as choices[i] says (a random number for each step: draw.step, draw.step + 1, ...); the
+  // logits stay on the GPU. Only where draws_tokens().
+  void decode_drawn(std::span<const SequenceStep> steps, std::span<const TokenChoice> choices, KvCache& cache,
+                    int64_t count, int32_t* out) const;
+  bool draws_tokens(int64_t sequences) const;
 
   // Tokens of a prompt that go through forward() at once: bounds the memory of the activations.
   int64_t prompt_chunk() const;

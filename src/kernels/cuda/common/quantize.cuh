@@ -117,15 +117,4 @@ __device__ inline void quantize_token(const DeviceForm& form, const float* value
     for (int64_t i = cols + tid; i < to.ldy; i += threads) y[i] = 0;
 }
 
-// A key or value on its way into a quantized cache.
-__device__ inline float through_cache(const RopeArgs& a, float x, float scale) {
-  if (scale <= 0) return x;
-  DeviceForm form;
-  form.kind = a.kv_float ? DeviceForm::Kind::kE4M3 : DeviceForm::Kind::kInt;
-  form.bits = a.kv_bits;
-  form.scale = scale;
-  const Quantizer q = make_quantizer(form, 0, 0, 0);
-  return q.code(x) * scale;
-}
-
 }  // namespace roundel::cuda

@@ -24,6 +24,10 @@ bool attend_cluster_fits(const DeviceAttentionArgs& a);
 void attend_cluster(const RopeArgs& r, const DeviceAttentionArgs& a, DeviceStream stream);
 // pick.cu
 void pick(const PickArgs& a, DeviceStream stream);
+// encode.cu
+void encode(const DeviceEncodeArgs& a, DeviceStream stream);
+// draw.cu
+void draw(const DrawArgs& a, DeviceStream stream);
 
 // tokens.cu: norm, quantize and gated of kernels/api/device_ops.h; false where a token does not fit into registers.
 bool norm_in_registers(const NormArgs& a, DeviceStream stream);

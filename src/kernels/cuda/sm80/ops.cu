@@ -1,5 +1,5 @@
 // sm80_ops: the small operations of a forward pass.
-#include "kernels/cuda/common/quantize.cuh"
+#include "kernels/cuda/common/cache.cuh"
 #include "kernels/cuda/sm80/kernels.h"
 
 namespace roundel::cuda {
@@ -102,15 +102,16 @@ __global__ void __launch_bounds__(kRopeWarps * 32) rope_kernel(const RopeArgs a)
       }
     }
   }
-  uint16_t* to;
   if (is_q) {
-    to = a.q_out + (token * a.heads + h) * d;
-  } else {
-    to = info.cache + (((2 * a.layer + is_v) * a.kv_heads + h) * info.capacity + info.position) * d;
-    for (int j = 0; j < kMaxPerLane; ++j) x[j] = through_cache(a, x[j], is_v ? a.value_scale : a.key_scale);
+    uint16_t* to = a.q_out + (token * a.heads + h) * d;
+    for (int j = 0; j < kMaxPerLane; ++j)
+      if (lane + 32 * j < d) to[lane + 32 * j] = float_to_bf16_bits(x[j]);
+    return;
   }
+  uint8_t* page = info.pages[info.position / kPageTokens];
+  const int64_t to = head_in_page(a.layer, is_v, a.kv_heads, h, d) + info.position % kPageTokens * d;
   for (int j = 0; j < kMaxPerLane; ++j)
-    if (lane + 32 * j < d) to[lane + 32 * j] = float_to_bf16_bits(x[j]);
+    if (lane + 32 * j < d) put_kv(a.kv, page, to + lane + 32 * j, x[j], is_v);
 }
 
 __device__ __forceinline__ float gate_value(float g, bool gelu) {
@@ -156,6 +157,21 @@ __global__ void __launch_bounds__(256)
     static_cast<uint16_t*>(data)[row * y.ld + i] = float_to_bf16_bits(value);
   else
     static_cast<float*>(data)[row * y.ld + i] = value;
+}
+
+// A thread for each value; rounded by the static scale of the form.
+__global__ void __launch_bounds__(256) round_output_kernel(const RoundOutputArgs a) {
+  let_next_start();
+  wait_for_previous();
+  const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x, row = blockIdx.y;
+  if (i >= a.cols) return;
+  const Quantizer q = make_quantizer(a.form, 0, 0, 0);
+  const float value = q.code(matrix_value(a.y, row, i)) * q.scale;
+  void* data = const_cast<void*>(a.y.data);
+  if (a.y.bf16)
+    static_cast<uint16_t*>(data)[row * a.y.ld + i] = float_to_bf16_bits(value);
+  else
+    static_cast<float*>(data)[row * a.y.ld + i] = value;
 }
 
 __global__ void __launch_bounds__(256)
@@ -224,6 +240,10 @@ void scale_rows(const DeviceMatrix& y, int64_t rows, int64_t cols, const float* 
   launch(scale_rows_kernel, dim3(blocks(cols, 256), static_cast<unsigned>(rows)), 256, 0, stream, "scaling",
          y, cols, scale, bias);
 }
+void round_output(const RoundOutputArgs& a, DeviceStream stream) {
+  launch(round_output_kernel, dim3(blocks(a.cols, 256), static_cast<unsigned>(a.rows)), 256, 0, stream,
+         "rounding an output", a);
+}
 void to_bf16(const float* x, int64_t ldx, int64_t rows, int64_t cols, uint16_t* y, int64_t ldy,
              DeviceStream stream) {
   launch(to_bf16_kernel, dim3(blocks(ldy, 256), static_cast<unsigned>(rows)), 256, 0, stream, "to_bf16", x,
@@ -245,10 +265,11 @@ Support supports_sm90(const DeviceInfo& info) {
 
 namespace roundel {
 extern const DeviceOps kSm90Ops = {
-    "sm90_ops",           cuda::supports_sm90,    cuda::norm,  cuda::quantize,   cuda::rope,
-    cuda::attention_sm90, cuda::attend_next_sm90, cuda::gated, cuda::scale_rows, cuda::pick,
-    cuda::to_bf16,        cuda::read_all};
+    "sm90_ops",           cuda::supports_sm90,    cuda::norm,   cuda::quantize,   cuda::rope,
+    cuda::attention_sm90, cuda::attend_next_sm90, cuda::gated,  cuda::scale_rows, cuda::pick,
+    cuda::draw,           cuda::round_output,     cuda::encode, cuda::to_bf16,    cuda::read_all};
 extern const DeviceOps kSm80Ops = {"sm80_ops",       cuda::supports,  cuda::norm,        cuda::quantize,
                                    cuda::rope,       cuda::attention, cuda::attend_next, cuda::gated,
-                                   cuda::scale_rows, cuda::pick,      cuda::to_bf16,     cuda::read_all};
+                                   cuda::scale_rows, cuda::pick,      cuda::draw,        cuda::round_output,
+                                   cuda::encode,     cuda::to_bf16,   cuda::read_all};
 }  // namespace roundel

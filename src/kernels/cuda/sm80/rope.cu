@@ -1,6 +1,6 @@
 // Rotation of a prompt's queries and keys, four pairs a thread, whose angles serve several heads of the token. ops.cu has
 // the kernel for what does not fit.
-#include "kernels/cuda/common/quantize.cuh"
+#include "kernels/cuda/common/cache.cuh"
 #include "kernels/cuda/sm80/kernels.h"
 
 namespace roundel::cuda {
@@ -12,6 +12,11 @@ __device__ __forceinline__ float4 widen4(const uint16_t* from) {
   const uint2 w = *reinterpret_cast<const uint2*>(from);
   return {__uint_as_float(w.x << 16), __uint_as_float(w.x & 0xffff0000u), __uint_as_float(w.y << 16),
           __uint_as_float(w.y & 0xffff0000u)};
+}
+
+__device__ __forceinline__ uint2 four_bf16(const float (&v)[4]) {
+  return {float_to_bf16_bits(v[0]) | uint32_t{float_to_bf16_bits(v[1])} << 16,
+          float_to_bf16_bits(v[2]) | uint32_t{float_to_bf16_bits(v[3])} << 16};
 }
 
 __global__ void __launch_bounds__(kThreads) pairs_kernel(const RopeArgs a) {
@@ -42,21 +47,19 @@ __global__ void __launch_bounds__(kThreads) pairs_kernel(const RopeArgs a) {
         high[j] = right * cos[j] + left * sin[j];
       }
     }
-    if (!is_q)
+    uint8_t* page = is_q ? nullptr : info.pages[info.position / kPageTokens];
+    const int64_t at = is_q ? (token * heads + h) * d
+                            : head_in_page(a.layer, is_v, kv_heads, h, d) + info.position % kPageTokens * d;
+    if (is_q || a.kv.type == KvType::kBF16) {
+      uint16_t* to = (is_q ? a.q_out : reinterpret_cast<uint16_t*>(page)) + at;
+      *reinterpret_cast<uint2*>(to + i) = four_bf16(low);
+      *reinterpret_cast<uint2*>(to + i + half) = four_bf16(high);
+      continue;
+    }
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        low[j] = through_cache(a, low[j], is_v ? a.value_scale : a.key_scale);
-        high[j] = through_cache(a, high[j], is_v ? a.value_scale : a.key_scale);
-      }
-    uint16_t* to =
-        is_q ? a.q_out + (token * heads + h) * d
-             : info.cache + (((2 * a.layer + is_v) * kv_heads + h) * info.capacity + info.position) * d;
-#pragma unroll
-    for (int part = 0; part < 2; ++part) {
-      const float(&v)[4] = part ? high : low;
-      *reinterpret_cast<uint2*>(to + i + part * half) = {
-          float_to_bf16_bits(v[0]) | uint32_t{float_to_bf16_bits(v[1])} << 16,
-          float_to_bf16_bits(v[2]) | uint32_t{float_to_bf16_bits(v[3])} << 16};
+    for (int j = 0; j < 4; ++j) {
+      put_kv(a.kv, page, at + i + j, low[j], is_v);
+      put_kv(a.kv, page, at + i + half + j, high[j], is_v);
     }
   }
 }

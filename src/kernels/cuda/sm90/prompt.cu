@@ -1,7 +1,7 @@
 // Attention of a prompt on the warpgroup tensor cores: a warpgroup takes 64 queries of a head, two of them (heads that
 // share keys) one block; keys come in tiles of 64. Scores of the next tile are multiplied while the softmax of this one
 // runs (FlashAttention-3; Shah et al. 2024). Scores and sums are float, weights are rounded to bf16 for the second product.
-#include "kernels/cuda/common/device.cuh"
+#include "kernels/cuda/common/cache.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/sm80/kernels.h"
 #include "kernels/cuda/sm90/group.cuh"
@@ -9,7 +9,8 @@
 namespace roundel::cuda {
 namespace {
 
-constexpr int kTile = 64;  // queries of a warpgroup, and keys
+constexpr int kTile = 64;             // queries of a warpgroup, and keys
+static_assert(kTile == kPageTokens);  // a tile of keys is a page's
 
 __device__ __forceinline__ float fast_exp2(float x) {
   float y;
@@ -90,18 +91,18 @@ __global__ void __launch_bounds__(kHeads * 128, 1) prompt_kernel(const DeviceAtt
             end = start + q0 + q_rows;  // keys that any query of the tile sees
   const int first = window > 0 ? max(0, start + q0 + 1 - window) / kTile : 0,
             tiles = (end + kTile - 1) / kTile;
-  const uint16_t* keys = info.cache + (2 * a.layer * a.kv_heads + kv_head) * info.capacity * kD;
-  const uint16_t* values = keys + a.kv_heads * info.capacity * kD;
+  const auto in_page = [&](int t, bool is_value) {
+    return reinterpret_cast<const uint16_t*>(info.pages[t]) +
+           head_in_page(a.layer, is_value, a.kv_heads, kv_head, kD);
+  };
 
   const auto load_keys = [&](int t) {
     if (t < tiles)
-      load_tile<kD>(keys_at + t % 2 * kTileBytes, keys + int64_t{t} * kTile * kD, kD, end - t * kTile, tid,
-                    kThreads);
+      load_tile<kD>(keys_at + t % 2 * kTileBytes, in_page(t, false), kD, end - t * kTile, tid, kThreads);
   };
   const auto load_values = [&](int t) {
     if (t < tiles)
-      load_tile<kD>(values_at + t % 2 * kTileBytes, values + int64_t{t} * kTile * kD, kD, end - t * kTile,
-                    tid, kThreads);
+      load_tile<kD>(values_at + t % 2 * kTileBytes, in_page(t, true), kD, end - t * kTile, tid, kThreads);
   };
   load_tile<kD>(base + group * kTileBytes, a.q + (int64_t{q0} * a.heads + head) * kD, a.heads * kD, q_rows,
                 tid % 128, 128);
@@ -201,7 +202,7 @@ void start(const DeviceAttentionArgs& a, DeviceStream stream) {
 }  // namespace
 
 bool group_attention_fits(const DeviceAttentionArgs& a) {
-  return prompt_attention_fits(a) && a.tokens >= kTile;
+  return prompt_attention_fits(a) && a.tokens >= kTile && a.kv.type == KvType::kBF16;
 }
 
 void group_attention(const DeviceAttentionArgs& a, DeviceStream stream) {
