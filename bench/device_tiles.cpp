@@ -2,8 +2,10 @@
 // weights cold: each call of a recorded graph reads another copy, together over 4 times the L2 cache. Every choice is
 // checked first, against unpacked weights and cuBLASLt, from a poisoned output.
 //
-//   bench_device_tiles [--m 1,8,16] [--shape N,K]... [--bits 4] [--channel] [--all] [--gated] [--early] [--wide]
-// --wide: the warpgroup kernel (wide.cu) instead.
+//   bench_device_tiles [--m 1,8,16] [--shape N,K]... [--bits 4] [--channel] [--all] [--gated] [--early]
+//                      [--wide | --bytes | --chosen] [--fp8]
+// --wide: the warpgroup kernel (wide.cuh) instead; --bytes: that of codes by codes (bytes.cuh), with --channel --bits 8
+// or --fp8 (E4M3); --chosen: what the program runs for bf16 in and out, and BF16 weights by cuBLASLt beside it.
 // --early: each call may start while the one before ends (programmatic dependent launch).
 #include <algorithm>
 #include <cmath>
@@ -18,6 +20,7 @@
 #include "base/rng.h"
 #include "kernels/cuda/common/launch.h"
 #include "kernels/cuda/sm80/kernels.h"
+#include "kernels/cuda/sm90/bytes.h"
 #include "kernels/cuda/sm90/small.h"
 #include "kernels/cuda/sm90/wide.h"
 #include "kernels/device_list.h"
@@ -30,10 +33,13 @@ struct Shape {
   int64_t n, k;
 };
 
+enum class Way { kSmall, kWide, kBytes, kChosen };
+
 class Bench {
  public:
-  Bench(Device& device, const Shape& shape, int bits, bool channel) : d_(device) {
-    p_.n = shape.n, p_.k = shape.k, p_.code = CodeType::kInt, p_.bits = bits, p_.has_scale = true;
+  Bench(Device& device, const Shape& shape, int bits, bool channel, bool fp8) : d_(device) {
+    p_.n = shape.n, p_.k = shape.k, p_.code = fp8 ? CodeType::kE4M3 : CodeType::kInt, p_.bits = bits;
+    p_.has_scale = true;
     p_.group = channel ? shape.k : 128;
     u_ = unit_layout(p_);
     std::vector<int8_t> codes(static_cast<size_t>(p_.n * p_.k));
@@ -44,6 +50,8 @@ class Bench {
         codes[i + j] = static_cast<int8_t>(static_cast<int>(r >> (8 * j) & static_cast<uint64_t>(mask)) -
                                            (mask + 1) / 2);
     }
+    if (fp8)  // no code is NaN
+      for (int8_t& code : codes) code = (code & 0x7f) == 0x7f ? int8_t{0} : code;
     std::vector<float> scales(static_cast<size_t>(p_.n * p_.groups()));
     for (size_t i = 0; i < scales.size(); ++i)
       scales[i] = round_bf16(static_cast<float>(0.001 + 0.002 * random_unit(2, i)));
@@ -60,36 +68,57 @@ class Bench {
     d_.synchronize();
   }
 
-  void run(int64_t m, bool all, bool gated, bool wide) {
-    wide_ = wide && wide_weights(u_);
+  // The program's own choice, complete, beside dense BF16.
+  void compare(int64_t m) {
     std::vector<uint16_t> x(static_cast<size_t>(m * p_.k));
     for (size_t i = 0; i < x.size(); ++i) x[i] = float_to_bf16(static_cast<float>(2 * random_unit(3, i) - 1));
     x_ = upload(x);
-    args_ = {};
-    args_.m = m, args_.x = x_.data(), args_.ldx = p_.k, args_.ldy = p_.n, args_.part_stride = m * p_.n;
-    if (m > 1) {  // as the kernels before leave them
-      const int64_t ld = p_.k;
-      x16_ = DeviceBuffer(d_, static_cast<size_t>(m * ld) * 2, "x16");
-      scale_ = DeviceBuffer(d_, static_cast<size_t>(m * ld / kScaleColumns) * 4, "scales");
-      QuantizeArgs q;
-      q.rows = m, q.cols = p_.k, q.x = x_.as<uint16_t>(), q.ldx = p_.k;
-      q.form.kind = DeviceForm::Kind::kHalf, q.form.group = kScaleColumns;
-      if (wide_ && u_.bits == 8) q.form.kind = DeviceForm::Kind::kInt8, q.form.group = 0;
-      q.codes.x16 = x16_.as<uint16_t>(), q.codes.x_scale = scale_.as<float>(), q.codes.ld16 = ld;
-      device_ops(d_.info()).quantize(q, d_.stream());
+    y_ = DeviceBuffer(d_, static_cast<size_t>(m * p_.n) * 2, "y");
+    LinearProblem dense;
+    dense.n = p_.n, dense.k = dense.group = p_.k, dense.code = CodeType::kBF16, dense.bits = 16;
+    const size_t dense_bytes = static_cast<size_t>(p_.n * p_.k) * 2;
+    const int64_t dense_copies = std::max<int64_t>(2, static_cast<int64_t>((260ull << 20) / dense_bytes) + 1);
+    const DeviceBuffer weights(d_, dense_bytes * static_cast<size_t>(dense_copies), "weights");
+    for (int64_t i = 0; i < dense_copies; ++i)
+      unpack_units(p_, packed_.data(), 0, p_.n,
+                   reinterpret_cast<uint16_t*>(weights.data() + static_cast<size_t>(i) * dense_bytes), p_.k,
+                   d_.stream());
+    std::vector<std::vector<uint16_t>> results;
+    double us[2];
+    for (const bool is_dense : {false, true}) {
+      const LinearProblem& p = is_dense ? dense : p_;
+      const DeviceLinearKernel& kernel = choose_device_linear(p, d_.info());
+      const DeviceBuffer space(d_, kernel.workspace_bytes(p, m), "workspace");
+      DeviceLinearArgs a;
+      a.m = m, a.x = x_.data(), a.ldx = p.k, a.y = y_.data(), a.ldy = p.n, a.y_bf16 = true;
+      a.part_stride = m * p.n, a.workspace = space.data(), a.workspace_bytes = space.size();
+      const auto call = [&](int64_t i) {
+        const uint8_t* w = is_dense ? weights.data() + static_cast<size_t>(i % dense_copies) * dense_bytes
+                                    : packed_.data() + static_cast<size_t>(i % copies_) * packed_bytes_;
+        kernel.run(p, w, a, d_.info(), d_.stream());
+      };
+      const std::vector<uint8_t> poison(static_cast<size_t>(m * p.n) * 2, 0xff);
+      d_.upload(y_.data(), poison.data(), poison.size());
+      call(0);
+      results.emplace_back(static_cast<size_t>(m * p.n));
+      d_.download(results.back().data(), y_.data(), poison.size());
+      us[is_dense] = time(call, m > 512 ? 8 : 48);
     }
-    y_ = DeviceBuffer(d_, static_cast<size_t>(8 * m * p_.n) * 4, "y");
-    args_.y = y_.data();
-    const DeviceBuffer space(d_, unpacked_workspace(p_, m), "workspace");
-    args_.workspace = space.data(), args_.workspace_bytes = space.size();
-    if (wide_ && u_.bits == 8)  // the rounded activations are part of what is right
-      args_.x16 = x16_.data(), args_.x_scale = scale_.as<float>(), args_.ld16 = p_.k, args_.one_scale = true,
-      args_.x = nullptr;
-    multiply_unpacked(p_, packed_.data(), args_, unpack_units, d_.stream());
-    want_ = download(1);
-    if (m > 1 && (!wide_ || u_.bits == 8))
-      args_.x16 = x16_.data(), args_.x_scale = scale_.as<float>(), args_.ld16 = p_.k, args_.x = nullptr;
+    double error = 0, size = 0;
+    for (size_t i = 0; i < results[0].size(); ++i) {
+      const double want = bf16_to_float(results[1][i]), got = bf16_to_float(results[0][i]);
+      error += (got - want) * (got - want), size += want * want;
+    }
+    std::printf("N %6lld K %6lld M %4lld chosen %8.2f us, BF16 %8.2f us%s\n", static_cast<long long>(p_.n),
+                static_cast<long long>(p_.k), static_cast<long long>(m), us[0], us[1],
+                std::sqrt(error / size) < 6e-3 ? "" : " WRONG");
+    std::fflush(stdout);
+  }
 
+  void run(int64_t m, bool all, bool gated, Way way) {
+    if (way == Way::kChosen) return compare(m);
+    way_ = way == Way::kWide && !wide_weights(u_) ? Way::kSmall : way;
+    prepare(m);
     std::vector<Result> results = measure_all(m, all, gated);
     std::sort(results.begin(), results.end(), [](const Result& a, const Result& b) { return a.us < b.us; });
     const double floor = 2 + static_cast<double>(u_.bytes) / 4.69e6;
@@ -106,20 +135,77 @@ class Bench {
         if (r.tiles.splits == splits && shown++ < (splits == 1 ? 3 : 1))
           print(splits == 1 ? "whole" : "parts", r);
     }
-    if (wide_) return static_cast<void>(std::fflush(stdout));
+    if (way_ != Way::kSmall) return static_cast<void>(std::fflush(stdout));
     const SmallTiles chosen = choose_small_tiles(u_, m, gated ? 1 : 8, gated, d_.info());
     if (chosen.stages > 0) print("chosen", {measure(chosen, gated), chosen});
     std::fflush(stdout);
   }
 
  private:
+  // Activations in the form that the kernel takes, and what is right.
+  void prepare(int64_t m) {
+    std::vector<uint16_t> x(static_cast<size_t>(m * p_.k));
+    for (size_t i = 0; i < x.size(); ++i) x[i] = float_to_bf16(static_cast<float>(2 * random_unit(3, i) - 1));
+    x_ = upload(x);
+    args_ = {};
+    args_.m = m, args_.x = x_.data(), args_.ldx = p_.k, args_.ldy = p_.n, args_.part_stride = m * p_.n;
+    y_ = DeviceBuffer(d_, static_cast<size_t>(8 * m * p_.n) * 4, "y");
+    args_.y = y_.data();
+    space_ = DeviceBuffer(d_, unpacked_workspace(p_, m), "workspace");
+    args_.workspace = space_.data(), args_.workspace_bytes = space_.size();
+    QuantizeArgs q;
+    q.rows = m, q.cols = p_.k, q.x = x_.as<uint16_t>(), q.ldx = p_.k;
+    if (way_ == Way::kBytes) {  // the rounded activations are part of what is right
+      q.form.kind = p_.code == CodeType::kE4M3 ? DeviceForm::Kind::kE4M3 : DeviceForm::Kind::kInt8;
+      DeviceBuffer values(d_, static_cast<size_t>(m * p_.k) * 2, "x");
+      q.codes.y = values.as<uint16_t>(), q.codes.ldy = p_.k;
+      device_ops(d_.info()).quantize(q, d_.stream());
+      args_.x = values.data();
+      multiply_unpacked(p_, packed_.data(), args_, unpack_units, d_.stream());
+      want_ = download(1);
+      x16_ = DeviceBuffer(d_, static_cast<size_t>(m * row_bytes(u_)), "x8");
+      scale_ = DeviceBuffer(d_, static_cast<size_t>(m) * 4, "scales");
+      q.codes = {};
+      q.codes.x8 = x16_.data(), q.codes.ld8 = row_bytes(u_), q.codes.token_scale = scale_.as<float>();
+      device_ops(d_.info()).quantize(q, d_.stream());
+      args_.x = nullptr;
+      args_.x8 = q.codes.x8, args_.ldx8 = q.codes.ld8, args_.token_scale = q.codes.token_scale;
+    } else {
+      multiply_unpacked(p_, packed_.data(), args_, unpack_units, d_.stream());
+      want_ = download(1);
+    }
+    if (m > 1 && way_ == Way::kSmall) {  // as the kernels before leave them
+      const int64_t ld = p_.k;
+      x16_ = DeviceBuffer(d_, static_cast<size_t>(m * ld) * 2, "x16");
+      scale_ = DeviceBuffer(d_, static_cast<size_t>(m * ld / kScaleColumns) * 4, "scales");
+      q.form.kind = DeviceForm::Kind::kHalf, q.form.group = kScaleColumns;
+      q.codes.x16 = x16_.as<uint16_t>(), q.codes.x_scale = scale_.as<float>(), q.codes.ld16 = ld;
+      device_ops(d_.info()).quantize(q, d_.stream());
+      args_.x16 = x16_.data(), args_.x_scale = scale_.as<float>(), args_.ld16 = p_.k, args_.x = nullptr;
+    }
+  }
+
   struct Result {
     double us;
     SmallTiles tiles;
   };
   std::vector<Result> measure_all(int64_t m, bool all, bool gated) {
     std::vector<Result> results;
-    if (wide_) {  // warps_n: warpgroups
+    if (way_ == Way::kBytes) {  // row_tiles: rows of a warpgroup
+      for (const int rows : {32, 64, 96, 112, 128})
+        for (const int splits : {1, 2, 4, 8})
+          for (const int stages : {2, 3, 4, 5, 6, 8}) {
+            const BytesTiles tiles{rows, stages, splits};
+            const int64_t blocks = (u_.n + 2 * rows - 1) / (2 * rows) * splits;
+            if (!bytes_tiles_exist(u_, tiles) || bytes_shared_bytes(m, tiles) > d_.info().shared_memory)
+              continue;
+            if ((gated && splits > 1) || blocks < 60 || blocks > 500) continue;
+            const SmallTiles t{rows, 2, 1, stages, splits};
+            results.push_back({measure(t, gated), t});
+          }
+      return results;
+    }
+    if (way_ == Way::kWide) {  // warps_n: warpgroups
       for (const int groups : {1, 2, 4})
         for (const int splits : {1, 2, 4, 8})
           for (const int stages : {2, 3, 4, 6, 8}) {
@@ -166,7 +252,9 @@ class Bench {
   }
 
   void start(const uint8_t* packed, const DeviceLinearArgs& a, const SmallTiles& t) {
-    if (wide_)
+    if (way_ == Way::kBytes)
+      run_bytes(u_, packed, a, {t.row_tiles, t.stages, t.splits}, d_.stream());
+    else if (way_ == Way::kWide)
       run_wide(u_, packed, a, {t.warps_n, t.stages, t.splits}, d_.stream());
     else
       run_small(u_, packed, a, t, d_.stream());
@@ -190,10 +278,14 @@ class Bench {
     }
     a.y_bf16 = t.splits == 1;
     a.gated = gated;
-    const int64_t calls = std::max<int64_t>(copies_, 50);
+    return time(
+        [&](int64_t i) { start(packed_.data() + static_cast<size_t>(i % copies_) * packed_bytes_, a, t); },
+        std::max<int64_t>(copies_, 50));
+  }
+  // us of each of `calls` calls in a recorded graph, the median of five.
+  double time(const auto& call, int64_t calls) {
     d_.begin_record();
-    for (int64_t i = 0; i < calls; ++i)
-      start(packed_.data() + static_cast<size_t>(i % copies_) * packed_bytes_, a, t);
+    for (int64_t i = 0; i < calls; ++i) call(i);
     const DeviceGraph graph = d_.end_record();
     std::vector<double> times;
     for (int i = 0; i < 6; ++i) {
@@ -212,9 +304,9 @@ class Bench {
   UnitLayout u_;
   size_t packed_bytes_ = 0;
   int64_t copies_ = 0;
-  DeviceBuffer packed_, x_, x16_, scale_, y_;
+  DeviceBuffer packed_, x_, x16_, scale_, y_, space_;
   DeviceLinearArgs args_;
-  bool wide_ = false;
+  Way way_ = Way::kSmall;
   std::vector<float> want_;
 };
 
@@ -232,7 +324,8 @@ int run(int argc, char** argv) {
   std::vector<int64_t> ms = {1, 8, 16, 32, 64};
   std::vector<Shape> shapes;
   int bits = 4;
-  bool all = false, gated = false, channel = false, early = false, wide = false;
+  bool all = false, gated = false, channel = false, early = false, fp8 = false;
+  Way way = Way::kSmall;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     if (flag == "--all") {
@@ -240,7 +333,14 @@ int run(int argc, char** argv) {
     } else if (flag == "--gated") {
       gated = true;
     } else if (flag == "--wide") {
-      wide = true;
+      way = Way::kWide;
+    } else if (flag == "--bytes") {
+      way = Way::kBytes;
+    } else if (flag == "--chosen") {
+      way = Way::kChosen;
+    } else if (flag == "--fp8") {
+      fp8 = channel = true;
+      bits = 8;
     } else if (flag == "--early") {
       early = true;
     } else if (flag == "--channel") {
@@ -262,8 +362,8 @@ int run(int argc, char** argv) {
   const auto device = open_device(0);
   allow_early_start(early);
   for (const Shape& s : shapes) {
-    Bench bench(*device, s, bits, channel);
-    for (const int64_t m : ms) bench.run(m, all, gated, wide);
+    Bench bench(*device, s, bits, channel, fp8);
+    for (const int64_t m : ms) bench.run(m, all, gated, way);
   }
   return 0;
 }

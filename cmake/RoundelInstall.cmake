@@ -14,6 +14,9 @@ target_include_directories(libroundel INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE
 target_compile_features(libroundel INTERFACE cxx_std_20)
 target_link_libraries(libroundel PRIVATE fmt::fmt spdlog::spdlog yaml-cpp Threads::Threads PkgConfig::PCRE2
                                          PkgConfig::UTF8PROC)
+if(ROUNDEL_CUDA)
+  target_link_libraries(libroundel PRIVATE CUDA::cudart_static CUDA::cublasLt)
+endif()
 
 set(ROUNDEL_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/roundel)
 install(TARGETS roundel RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -103,6 +103,7 @@ struct GenerateOptions {
   std::optional<int64_t> top_k;                           // 0: no limit
   uint64_t seed = 0;                                      // same seed, same text
   std::function<void(const std::string& piece)> on_text;  // as the text comes, whole characters
+  std::optional<double> min_p;                            // least share of the likeliest token's probability
 };
 
 struct Generation {

@@ -13,8 +13,9 @@ struct Model::Impl {
   Tokenizer tokenizer;
 
   Generation run(const std::vector<int32_t>& prompt, const GenerateOptions& options) const {
-    const GenerateParams params = generate_params(
-        loaded, options.max_tokens, {options.temperature, options.top_p, options.top_k, options.seed});
+    const GenerateParams params =
+        generate_params(loaded, options.max_tokens,
+                        {options.temperature, options.top_p, options.top_k, options.seed, options.min_p});
     GenerateResult r = Generator(loaded, tokenizer).run(prompt, params, options.on_text);
     Generation out;
     out.text = std::move(r.text);

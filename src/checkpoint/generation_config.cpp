@@ -15,6 +15,7 @@ GenerationConfig parse_generation_config(const Json& json, const std::string& wh
   g.temperature = optional_number(json, "temperature", where, 0, kMaxTemperature).value_or(g.temperature);
   g.top_p = optional_number(json, "top_p", where, kSmallest, 1).value_or(g.top_p);
   g.top_k = optional_int(json, "top_k", where, -1, INT32_MAX).value_or(g.top_k);
+  g.min_p = optional_number(json, "min_p", where, 0, 1).value_or(g.min_p);
   if (g.top_k < 0) g.top_k = 0;  // -1 says "no limit" too
   g.repetition_penalty = optional_number(json, "repetition_penalty", where, kSmallest, kMaxPenalty)
                              .value_or(g.repetition_penalty);

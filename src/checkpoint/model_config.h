@@ -68,6 +68,7 @@ struct GenerationConfig {
   bool do_sample = false;
   double temperature = 1.0, top_p = 1.0;
   int64_t top_k = 0;  // 0: no limit
+  double min_p = 0;
   double repetition_penalty = 1.0;
   std::vector<int64_t> eos_token_ids;  // of generation_config.json, else of config.json
 };

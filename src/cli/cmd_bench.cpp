@@ -12,14 +12,29 @@ namespace {
 struct State {
   std::string path;
   BenchmarkParams params;
+  SamplingChoice choice;
   LoadFlags load;
   JsonOutput json;
 };
 
+std::string share_of_products(const BenchmarkResult& r) {
+  if (r.product_rate.operations_per_second <= 0) return "";
+  return fmt::format("; its linears {:.0f} TFLOP/s, {:.0f} % of a large {} product ({:.0f} TFLOP/s measured)",
+                     r.prefill_share * r.product_rate.operations_per_second / 1e12, 100 * r.prefill_share,
+                     r.product_rate.kind, r.product_rate.operations_per_second / 1e12);
+}
+
 void run(const State& s) {
   const LoadedModel loaded = load_model(s.path, s.load.options());
   const uint64_t load_peak = peak_rss_bytes();
-  const BenchmarkResult r = run_benchmark(loaded, s.params);
+  BenchmarkParams params = s.params;
+  // Greedy unless asked: the model's own generation_config is not used.
+  params.sampling.temperature = s.choice.temperature.value_or(0);
+  params.sampling.top_p = s.choice.top_p.value_or(1);
+  params.sampling.top_k = s.choice.top_k.value_or(0);
+  params.sampling.min_p = s.choice.min_p.value_or(0);
+  params.sampling.seed = s.choice.seed;
+  const BenchmarkResult r = run_benchmark(loaded, params);
   Json samples = Json::array();
   for (const BenchmarkSample& x : r.samples)
     samples.push_back({{"prefill_tokens_per_second", x.prefill_tokens_per_second},
@@ -37,13 +52,15 @@ void run(const State& s) {
                 {"bytes_per_token", per_token},
                 {"read_bandwidth_bytes_per_second", r.read_bandwidth},
                 {"decode_share_of_read_bound", r.decode_share},
+                {"product_operations_per_second", r.product_rate.operations_per_second},
+                {"prefill_share_of_product_rate", r.prefill_share},
                 {"samples", samples}});
   if (s.json.only_json()) return;
   write_stdout(fmt::format("load {:.2f} s, weights {}, peak memory {}, {} threads\n", loaded.load_seconds,
                            format_bytes(loaded.model->weight_bytes()), format_bytes(load_peak),
                            loaded.pool->size()) +
-               fmt::format("prompt {} tokens: {:.1f} tokens/s\n", s.params.prompt_tokens,
-                           r.median.prefill_tokens_per_second) +
+               fmt::format("prompt {} tokens: {:.1f} tokens/s{}\n", s.params.prompt_tokens,
+                           r.median.prefill_tokens_per_second, share_of_products(r)) +
                fmt::format("decode {} tokens, batch {}: {:.1f} tokens/s; {} read a token, {:.0f} % of the "
                            "read bound ({:.1f} GB/s measured)\n",
                            s.params.decode_tokens, s.params.batch, r.median.decode_tokens_per_second,
@@ -73,6 +90,7 @@ void add_bench(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{1000}))
       ->type_name("N")
       ->capture_default_str();
+  declare_sampling(*c, s->choice);
   s->load.declare(*c);
   s->json.declare(*c);
   c->callback([s] { run(*s); });

@@ -19,17 +19,7 @@ struct SampleFlags {
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
         ->type_name("N")
         ->capture_default_str();
-    c.add_option("--temperature", choice.temperature,
-                 "0: greedy. Default: the model's generation_config, else 0")
-        ->check(CLI::Range(0.0, 100.0))
-        ->type_name("T");
-    c.add_option("--top-p", choice.top_p, "Smallest set of tokens with this probability")
-        ->check(CLI::Range(0.0, 1.0))
-        ->type_name("P");
-    c.add_option("--top-k", choice.top_k, "The K likeliest tokens; 0: all")
-        ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
-        ->type_name("K");
-    c.add_option("--seed", choice.seed, "Seed of the sampling")->type_name("S")->capture_default_str();
+    declare_sampling(c, choice);
   }
 
   GenerateParams params(const LoadedModel& loaded) const {

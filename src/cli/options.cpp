@@ -55,6 +55,23 @@ void LoadFlags::declare(CLI::App& command) {
   quantize.declare(command, "--quantize");
 }
 
+void declare_sampling(CLI::App& c, SamplingChoice& choice) {
+  c.add_option("--temperature", choice.temperature,
+               "0: greedy. Default: the model's generation_config, else 0")
+      ->check(CLI::Range(0.0, 100.0))
+      ->type_name("T");
+  c.add_option("--top-p", choice.top_p, "Smallest set of tokens with this probability")
+      ->check(CLI::Range(0.0, 1.0))
+      ->type_name("P");
+  c.add_option("--top-k", choice.top_k, "The K likeliest tokens; 0: all")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
+      ->type_name("K");
+  c.add_option("--min-p", choice.min_p, "Tokens of at least this share of the likeliest's probability")
+      ->check(CLI::Range(0.0, 1.0))
+      ->type_name("P");
+  c.add_option("--seed", choice.seed, "Seed of the sampling")->type_name("S")->capture_default_str();
+}
+
 std::optional<int> device_index(const std::string& device) {
   if (device == "cpu") return std::nullopt;
   if (device == "cuda") return 0;

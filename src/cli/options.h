@@ -3,6 +3,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "engine/generate_params.h"
 #include "model/loaded_model.h"
 #include "quantize/recipe.h"
 
@@ -29,6 +30,9 @@ struct LoadFlags {
   void declare(CLI::App& command);
   LoadOptions options() const;
 };
+
+// --temperature, --top-p, --top-k, --min-p, --seed.
+void declare_sampling(CLI::App& command, SamplingChoice& choice);
 
 // The GPU that --device asks for; none: the CPU. Error(kUsage) for another text.
 std::optional<int> device_index(const std::string& device);

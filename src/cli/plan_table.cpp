@@ -30,6 +30,7 @@ std::string plan_text(const Plan& plan, bool explain, const Device* device) {
   std::string text = table.text();
   text += fmt::format("weights: {}; quantized modules: {:.3f} bits per weight\n",
                       format_bytes(static_cast<uint64_t>(report.total_bytes)), report.bits_per_weight);
+  text += fmt::format("key/value cache: {}\n", report.kv_cache);
   return text + reasons;
 }
 
@@ -55,6 +56,7 @@ Json plan_json(const PlanResult& result, const Device* device) {
   return {{"modules", modules},
           {"total_bytes", static_cast<uint64_t>(report.total_bytes)},
           {"bits_per_weight", report.bits_per_weight},
+          {"kv_cache", report.kv_cache},
           {"problems", problems},
           {"warnings", result.warnings}};
 }

@@ -49,6 +49,15 @@ void require_encodable(const QuantArgs& args, DType source, const std::string& m
 
 }  // namespace
 
+bool encodes_by_groups(const QuantArgs& args, DType source) {
+  const bool fp8 = args.type == NumberType::kFloat && args.num_bits == 8 && args.symmetric;
+  const bool integer = args.type == NumberType::kInt && args.num_bits >= 2 && args.num_bits <= 8;
+  const bool rows =
+      args.strategy == Strategy::kChannel || (args.strategy == Strategy::kGroup && args.group_size > 0);
+  return is_float_source(source) && (fp8 || integer) && rows && args.scale_dtype.empty() &&
+         args.observer != "memoryless_mse";
+}
+
 WeightEncoder::WeightEncoder(const QuantArgs& args, int64_t rows, int64_t cols, DType source,
                              std::string module, bool allow_not_finite)
     : args_(args),

@@ -27,6 +27,9 @@ struct Qparams {
 // where hi - lo overflows the dtype the original stores infinity, and this takes the scale of the exact difference.
 Qparams compute_qparams(const QuantArgs& args, DType dtype, float lo, float hi);
 
+// Whether a row's codes follow from its own groups alone, with the range as it is: what a GPU can do while a model loads.
+bool encodes_by_groups(const QuantArgs& args, DType source);
+
 class WeightEncoder {
  public:
   // `module` is for messages. `allow_not_finite`: NaN and infinities are counted, not an error (they become codes of 0 or

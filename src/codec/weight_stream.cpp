@@ -7,18 +7,14 @@
 #include "codec/encoder.h"
 
 namespace roundel {
-namespace {
-
-// Reads a run of bytes with all threads: copying out of the page cache is memory bound.
+// Copying out of the page cache is memory bound, and a copy of one thread far slower.
 void read_parallel(const TensorSource& source, const TensorSpec& spec, uint64_t offset, uint8_t* to,
                    size_t bytes, ThreadPool& pool) {
-  constexpr int64_t kPiece = 1 << 20;
+  constexpr int64_t kPiece = 1 << 19;
   pool.parallel_for(static_cast<int64_t>(bytes), kPiece, [&](int64_t begin, int64_t end) {
     source.read(spec, offset + static_cast<uint64_t>(begin), to + begin, static_cast<size_t>(end - begin));
   });
 }
-
-}  // namespace
 
 void stream_dense(const TensorSource& source, const TensorSpec& spec, ThreadPool& pool, DenseSink sink) {
   CHECK(spec.shape.size() == 2);

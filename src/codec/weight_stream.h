@@ -33,6 +33,9 @@ EncodeStats stream_encoded(const TensorSource& source, const TensorSpec& spec, c
                            RowsSink sink);
 // A weight that is stored quantized; `stored` went through its format's open().
 void stream_stored(const TensorSource& source, const StoredWeight& stored, RowsSink sink);
+// Bytes [offset, offset + bytes) of a tensor, read with all threads.
+void read_parallel(const TensorSource& source, const TensorSpec& spec, uint64_t offset, uint8_t* to,
+                   size_t bytes, ThreadPool& pool);
 // Any 2-D tensor as it is.
 void stream_dense(const TensorSource& source, const TensorSpec& spec, ThreadPool& pool, DenseSink sink);
 

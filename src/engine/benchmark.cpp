@@ -97,7 +97,25 @@ class Runner {
     for (int64_t b = 0; b < params_.batch; ++b)
       steps.push_back({b, {&ids_[static_cast<size_t>(position)], 1}});
     picked_.resize(static_cast<size_t>(count * params_.batch));
-    model_.decode_greedy(steps, cache_, count, picked_.data(), pool_);
+    const SamplingParams& s = params_.sampling;
+    if (s.temperature <= 0) {
+      model_.decode_greedy(steps, cache_, count, picked_.data(), pool_);
+    } else if (model_.draws_tokens(params_.batch)) {
+      const std::vector<TokenChoice> choices(steps.size(),
+                                             {draw_row(s, static_cast<uint64_t>(position)), {}});
+      model_.decode_drawn(steps, choices, cache_, count, picked_.data());
+    } else {
+      for (int64_t i = 0; i < count; ++i) draw_one(steps, position + i, picked_.data() + i * params_.batch);
+    }
+  }
+  void draw_one(std::vector<SequenceStep>& steps, int64_t position, int32_t* out) {
+    const size_t vocab = static_cast<size_t>(model_.config().vocab_size);
+    model_.next_logits(steps, cache_, logits_.data(), model_.config().vocab_size, pool_);
+    for (size_t b = 0; b < steps.size(); ++b) {
+      out[b] = sample(std::span(logits_).subspan(b * vocab, vocab), params_.sampling, {},
+                      static_cast<uint64_t>(position));
+      steps[b].tokens = {out + b, 1};
+    }
   }
   static constexpr int64_t kDecodeRun = 32;
 
@@ -130,6 +148,12 @@ BenchmarkResult run_benchmark(const LoadedModel& loaded, const BenchmarkParams& 
   result.median = {median_of(prefill), median_of(decode)};
   result.decode_share = result.median.decode_tokens_per_second / static_cast<double>(params.batch) *
                         static_cast<double>(loaded.model->bytes_per_token()) / result.read_bandwidth;
+  if (loaded.model->device() && params.prompt_tokens > 0) {
+    result.product_rate = loaded.model->device_product_rate();
+    result.prefill_share = result.median.prefill_tokens_per_second *
+                           result.product_rate.operations_per_token /
+                           result.product_rate.operations_per_second;
+  }
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/sampler.h"
 #include "model/loaded_model.h"
 
 namespace roundel {
@@ -12,6 +13,7 @@ struct BenchmarkParams {
   int64_t decode_tokens = 128;
   int64_t batch = 1;
   int64_t repeat = 5;
+  SamplingParams sampling;  // greedy, or how each new token is drawn
 };
 
 struct BenchmarkSample {
@@ -25,9 +27,11 @@ struct BenchmarkResult {
   double read_bandwidth = 0;  // bytes/s that the same threads read from memory, measured in the same run
   double decode_share =
       0;  // share of that which decoding reaches: tokens/s / batch * bytes per token / bandwidth
+  ProductRate product_rate;  // of a GPU, measured in the same run, and the share of it that the prompts reach
+  double prefill_share = 0;
 };
 
-// Random token ids from a fixed seed, then greedy decoding; a warm-up round first.
+// Random token ids from a fixed seed, then decoding, greedy or as `sampling` says; a warm-up round first.
 BenchmarkResult run_benchmark(const LoadedModel& loaded, const BenchmarkParams& params);
 
 }  // namespace roundel

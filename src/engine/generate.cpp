@@ -30,16 +30,23 @@ void Generator::prefill(std::span<const int32_t> tokens) {
   }
 }
 
-std::vector<int32_t> Generator::decode_ahead(int32_t id, const GenerateParams& params, int64_t left) {
+std::vector<int32_t> Generator::decode_ahead(int32_t id, const GenerateParams& params, int64_t step) {
   constexpr int64_t kAhead = 8;  // text appears in pieces of so many tokens
   const Model& model = *loaded_.model;
-  if (!model.device() || params.sampling.temperature > 0 || params.sampling.repetition_penalty != 1)
-    return {};
-  left = std::min({left, kAhead, model.config().max_position - static_cast<int64_t>(held_.size())});
+  const SamplingParams& how = params.sampling;
+  const bool greedy = how.temperature <= 0 && how.repetition_penalty == 1;
+  if (!model.device() || (!greedy && !model.draws_tokens(1))) return {};
+  const int64_t left = std::min(
+      {params.max_tokens - step, kAhead, model.config().max_position - static_cast<int64_t>(held_.size())});
   if (left < 1) return {};
   std::vector<int32_t> ids(static_cast<size_t>(left));
-  const SequenceStep step{0, {&id, 1}};
-  model.decode_greedy({&step, 1}, cache_, left, ids.data(), *loaded_.pool);
+  const SequenceStep now{0, {&id, 1}};
+  if (greedy) {
+    model.decode_greedy({&now, 1}, cache_, left, ids.data(), *loaded_.pool);
+  } else {
+    const TokenChoice choice{draw_row(how, static_cast<uint64_t>(step)), held_};
+    model.decode_drawn({&now, 1}, {&choice, 1}, cache_, left, ids.data());
+  }
   held_.push_back(id);
   return ids;
 }
@@ -100,7 +107,7 @@ GenerateResult Generator::run(const std::vector<int32_t>& prompt, const Generate
       break;
     }
     if (ahead.empty()) {
-      ahead = decode_ahead(id, params, params.max_tokens - step - 1);
+      ahead = decode_ahead(id, params, step + 1);
       std::reverse(ahead.begin(), ahead.end());
       if (ahead.empty()) prefill({&id, 1});
     } else {

@@ -39,8 +39,9 @@ class Generator {
   void prefill(std::span<const int32_t> tokens);
   // Keeps what the cache shares with the prompt, makes room for `more` tokens; returns how many it kept.
   size_t keep_common(const std::vector<int32_t>& prompt, int64_t more);
-  // The most likely tokens after `id`, several at once where that saves waiting (a GPU); empty: one by one, by logits.
-  std::vector<int32_t> decode_ahead(int32_t id, const GenerateParams& params, int64_t left);
+  // The tokens after `id`, several at once where that saves waiting (a GPU); empty: one by one, by logits. step: of the
+  // first of them.
+  std::vector<int32_t> decode_ahead(int32_t id, const GenerateParams& params, int64_t step);
   const LoadedModel& loaded_;
   const Tokenizer& tokenizer_;
   KvCache cache_;

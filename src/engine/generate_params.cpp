@@ -13,6 +13,8 @@ GenerateParams generate_params(const LoadedModel& loaded, int64_t max_tokens, co
     fail(ErrorCode::kInvalid, "temperature is {}, expected 0 to 100", *choice.temperature);
   if (choice.top_p && !(*choice.top_p >= 0 && *choice.top_p <= 1))
     fail(ErrorCode::kInvalid, "top_p is {}, expected 0 to 1", *choice.top_p);
+  if (choice.min_p && !(*choice.min_p >= 0 && *choice.min_p <= 1))
+    fail(ErrorCode::kInvalid, "min_p is {}, expected 0 to 1", *choice.min_p);
   if (choice.top_k && (*choice.top_k < 0 || *choice.top_k > kLargestTopK))
     fail(ErrorCode::kInvalid, "top_k is {}, expected 0 to {}", *choice.top_k, kLargestTopK);
 
@@ -25,6 +27,7 @@ GenerateParams generate_params(const LoadedModel& loaded, int64_t max_tokens, co
   p.sampling.temperature = choice.temperature.value_or(own.do_sample ? own.temperature : greedy.temperature);
   p.sampling.top_p = choice.top_p.value_or(own.do_sample ? own.top_p : greedy.top_p);
   p.sampling.top_k = choice.top_k.value_or(own.do_sample ? own.top_k : greedy.top_k);
+  p.sampling.min_p = choice.min_p.value_or(own.do_sample ? own.min_p : greedy.min_p);
   p.sampling.repetition_penalty = own.repetition_penalty;
   p.sampling.seed = choice.seed;
   return p;

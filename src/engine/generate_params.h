@@ -17,6 +17,7 @@ struct SamplingChoice {
   std::optional<double> top_p;        // 0 to 1
   std::optional<int64_t> top_k;       // 0: no limit
   uint64_t seed = 0;
+  std::optional<double> min_p;  // 0 to 1
 };
 
 // With the model's stop tokens and repetition penalty. Error(kInvalid) for numbers out of their range.

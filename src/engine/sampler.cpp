@@ -21,6 +21,10 @@ void penalize(std::span<float> logits, double penalty, std::span<const int32_t> 
 
 }  // namespace
 
+DrawRow draw_row(const SamplingParams& p, uint64_t step) {
+  return {p.temperature, p.top_p, p.min_p, p.repetition_penalty, p.top_k, p.seed, step};
+}
+
 int32_t sample(std::span<float> logits, const SamplingParams& params, std::span<const int32_t> history,
                uint64_t step) {
   if (params.repetition_penalty != 1) penalize(logits, params.repetition_penalty, history);
@@ -48,7 +52,8 @@ int32_t sample(std::span<float> logits, const SamplingParams& params, std::span<
   }
   double kept = 0;
   size_t count = 0;
-  while (count < order.size() && (count == 0 || kept < params.top_p * sum)) kept += weight[count++];
+  while (count < order.size() && (count == 0 || (kept < params.top_p * sum && weight[count] >= params.min_p)))
+    kept += weight[count++];
   double mark = random_unit(params.seed, step) * kept;
   for (size_t i = 0; i < count; ++i) {
     mark -= weight[i];

@@ -1,10 +1,14 @@
 #include "linear/device_linear.h"
 
 #include "base/error.h"
+#include "base/process.h"
 #include "base/thread_pool.h"
+#include "codec/encoder.h"
 
 namespace roundel {
 namespace {
+
+constexpr int64_t kSourceChunk = 8 << 20;  // bytes of a checkpoint that go to the GPU at once
 
 DeviceForm device_form(const ActForm& form) {
   DeviceForm d;
@@ -42,14 +46,40 @@ bool same_form(const DeviceForm& a, const DeviceForm& b) {
 
 }  // namespace
 
-const uint8_t* DeviceStaging::upload(int slot, const void* data, size_t bytes) {
+uint8_t* DeviceStaging::room(int slot, size_t bytes) {
   DeviceBuffer& buffer = slots_[slot];
   if (buffer.size() < bytes) {
     buffer.reset();
     buffer = DeviceBuffer(device_, bytes, "staging");
   }
-  device_.upload(buffer.data(), data, bytes);
   return buffer.data();
+}
+
+const uint8_t* DeviceStaging::upload(int slot, const void* data, size_t bytes) {
+  uint8_t* to = room(slot, bytes);
+  device_.upload(to, data, bytes);
+  return to;
+}
+
+uint32_t* DeviceStaging::count_not_finite(const WeightTarget& weight) {
+  if (counters_.empty()) {
+    counters_ = DeviceBuffer(device_, kCounters * 4, "counters");
+    device_.clear(counters_.data(), counters_.size());
+  }
+  counted_.push_back(&weight);
+  CHECK(counted_.size() <= kCounters);
+  return counters_.as<uint32_t>() + counted_.size() - 1;
+}
+
+std::vector<const WeightTarget*> DeviceStaging::not_finite() {
+  std::vector<uint32_t> counts(counted_.size());
+  if (!counts.empty()) device_.download(counts.data(), counters_.data(), counts.size() * 4);
+  std::vector<const WeightTarget*> found;
+  for (size_t i = 0; i < counts.size(); ++i)
+    if (counts[i] > 0) found.push_back(counted_[i]);
+  counted_.clear();
+  for (DeviceBuffer& slot : slots_) slot.reset();  // all is packed
+  return found;
 }
 
 bool DeviceInputForm::operator==(const DeviceInputForm& other) const {
@@ -75,8 +105,8 @@ DeviceCodes DeviceInput::provide(const DeviceInputForm& form) {
     made.args.one_scale = form.form.group == 0;
     made.args.x_scale = to.x_scale = arena_.take<float>(plain_.m * to.ld16 / kScaleColumns, "activations");
   } else if (form.as == As::kBytes) {
-    to.ld8 = made.args.ldx8 = k_;
-    made.args.x8 = to.x8 = arena_.take<uint8_t>(plain_.m * k_, "activations");
+    to.ld8 = made.args.ldx8 = round_up(k_, kScaleColumns);
+    made.args.x8 = to.x8 = arena_.take<uint8_t>(plain_.m * to.ld8, "activations");
   } else {
     to.ldy = plain_.ldx;
     made.args.x = to.y = arena_.take<uint16_t>(plain_.m * plain_.ldx, "activations");
@@ -133,6 +163,36 @@ class DeviceLinear::Part : public WeightTarget {
     r.codes = whole_.staging_.upload(0, data, static_cast<size_t>(rows * spec_.k) * dtype_size(spec_.dtype));
     put(r);
   }
+  bool takes_source(DType dtype) const override {
+    if (!whole_.host_order_.empty()) return false;
+    const auto& weights = spec_.scheme.weights;
+    return weights ? encodes_by_groups(*weights, dtype) : dtype == spec_.dtype;
+  }
+  void pack_source(DType dtype, ReadBytes read) override {
+    const int64_t row_bytes = spec_.k * static_cast<int64_t>(dtype_size(dtype));
+    const int64_t chunk = chunk_rows(spec_.k, static_cast<int64_t>(dtype_size(dtype)), kSourceChunk);
+    uint32_t* not_finite = spec_.scheme.weights ? whole_.staging_.count_not_finite(*this) : nullptr;
+    for (int64_t row0 = 0; row0 < spec_.n; row0 += chunk) {
+      throw_if_interrupted();
+      const int64_t rows = std::min(chunk, spec_.n - row0);
+      const auto bytes = static_cast<size_t>(rows * row_bytes);
+      uint8_t* x = whole_.staging_.room(0, bytes);
+      const auto first = static_cast<uint64_t>(row0 * row_bytes);
+      auto fill = [&](void* to, size_t offset, size_t count) {
+        read(first + offset, static_cast<uint8_t*>(to), count);
+      };
+      const auto call = [](void* f, void* to, size_t offset, size_t count) {
+        (*static_cast<decltype(fill)*>(f))(to, offset, count);
+      };
+      whole_.device_.upload_from(x, bytes, call, &fill);
+      DeviceWeightRows r = at(row0, rows);
+      if (spec_.scheme.weights)
+        encode(dtype, x, not_finite, r);
+      else
+        r.codes = x;
+      put(r);
+    }
+  }
   void set_bias(std::vector<float> bias) override {
     CHECK(static_cast<int64_t>(bias.size()) == spec_.n);
     whole_.host_bias_.resize(static_cast<size_t>(whole_.problem_.n));
@@ -143,7 +203,13 @@ class DeviceLinear::Part : public WeightTarget {
     whole_.form_.form.scale = scale;
     whole_.form_.form.zero_point = zero_point;
   }
-  void set_output_scale(float, int32_t) override { CHECK(false); }  // refused before
+  void set_output_scale(float scale, int32_t zero_point) override {
+    DeviceForm& form = whole_.output_form_;
+    form.kind = spec_.scheme.output->type == NumberType::kFloat ? DeviceForm::Kind::kE4M3
+                                                                : DeviceForm::Kind::kInt8Static;
+    form.scale = scale;
+    form.zero_point = zero_point;
+  }
   void set_group_index(const std::vector<int32_t>& group_of_column) override {
     CHECK(static_cast<int64_t>(group_of_column.size()) == spec_.k && whole_.parts_.size() == 1);
     whole_.host_order_ = group_order(group_of_column);
@@ -159,6 +225,26 @@ class DeviceLinear::Part : public WeightTarget {
     r.rows = rows;
     r.map = map_;
     return r;
+  }
+  void encode(DType dtype, const uint8_t* x, uint32_t* not_finite, DeviceWeightRows& r) {
+    const LinearProblem& p = whole_.problem_;
+    const QuantArgs& weights = *spec_.scheme.weights;
+    const auto groups = static_cast<size_t>(r.rows * p.groups());
+    DeviceEncodeArgs a;
+    a.rows = r.rows, a.cols = spec_.k, a.group = std::min(p.group, spec_.k);
+    a.source = dtype == DType::kBF16  ? SourceType::kBF16
+               : dtype == DType::kF16 ? SourceType::kF16
+                                      : SourceType::kF32;
+    a.x = x;
+    a.e4m3 = weights.type == NumberType::kFloat;
+    a.symmetric = weights.symmetric;
+    a.qmin = static_cast<float>(weights.qmin()), a.qmax = static_cast<float>(weights.qmax());
+    a.codes = whole_.staging_.room(1, static_cast<size_t>(r.rows * spec_.k));
+    a.scales = reinterpret_cast<float*>(whole_.staging_.room(2, groups * 4));
+    if (p.has_zero_point) a.zero_points = reinterpret_cast<int8_t*>(whole_.staging_.room(3, groups));
+    a.not_finite = not_finite;
+    whole_.staging_.ops().encode(a, whole_.device_.stream());
+    r.codes = a.codes, r.scales = a.scales, r.zero_points = a.zero_points;
   }
   void put(const DeviceWeightRows& r) {
     whole_.kernel_->pack(whole_.problem_, r, whole_.packed_.data(), whole_.device_.stream());
@@ -180,6 +266,7 @@ bool DeviceLinear::can_merge(const std::vector<LinearSpec>& specs) {
     const LinearSpec& first = specs.front();
     if (s.k != first.k || s.dtype != first.dtype || s.scheme != first.scheme) return false;
     if (s.scheme.input && s.scheme.input->dynamic == DynamicMode::kStatic) return false;
+    if (s.scheme.output) return false;
     if (s.scheme.weights && s.scheme.weights->actorder != ActOrder::kNone) return false;
   }
   return true;
@@ -188,12 +275,7 @@ bool DeviceLinear::can_merge(const std::vector<LinearSpec>& specs) {
 DeviceLinear::DeviceLinear(Device& device, DeviceStaging& staging, std::vector<LinearSpec> specs, Rows rows)
     : device_(device), staging_(staging), rows_(rows), problem_(linear_problem(specs.front())) {
   problem_.n = 0;
-  for (const LinearSpec& s : specs) {
-    problem_.n += s.n;
-    if (s.scheme.output)
-      fail(ErrorCode::kUnsupported, "{}: quantized output activations run on the CPU only; use --device cpu",
-           s.name);
-  }
+  for (const LinearSpec& s : specs) problem_.n += s.n;
   kernel_ = &choose_device_linear(problem_, device.info());
   form_.form = device_form(activation_form(specs.front().scheme));
   packed_ = DeviceBuffer(device, kernel_->packed_bytes(problem_), "weights");
@@ -226,22 +308,33 @@ DeviceInputForm DeviceLinear::input_form(int64_t m) const {
     form.form.kind = DeviceForm::Kind::kHalf;
     form.form.group = kScaleColumns;
   }
-  if (m <= kSmallTokens && form.form.group % kScaleColumns == 0)
-    form.as = As::kX16;
-  else if (kernel_->takes_bytes(problem_, form.form, m, device_.info()))
+  if (kernel_->takes_bytes(problem_, form.form, m, device_.info()))
     form.as = As::kBytes;
+  else if (m <= kSmallTokens && form.form.group % kScaleColumns == 0)
+    form.as = As::kX16;
   else if (m > kSmallTokens && form.form.group == 0)
     form.as = As::kCodes;
   return form;
 }
 
 bool DeviceLinear::fuses_gate(int64_t m) const {
-  return alternating() && kernel_->fuses_gate(problem_, m, device_.info());
+  return alternating() && !rounds_output() && kernel_->fuses_gate(problem_, m, device_.info());
+}
+
+bool DeviceLinear::rounds_gate(int64_t m, const DeviceInputForm& next) const {
+  using As = DeviceInputForm::As;
+  return fuses_gate(m) && input_form(m).as == As::kBytes && next.as == As::kBytes && !next.order &&
+         kernel_->rounds_gate(problem_, next.form, m, device_.info());
 }
 
 bool DeviceLinear::fuses_norm(int64_t m) const {
-  return form_.form.kind == DeviceForm::Kind::kNone && !form_.order &&
+  return form_.form.kind == DeviceForm::Kind::kNone && !form_.order && !rounds_output() &&
          kernel_->fuses_norm(problem_, m, device_.info());
+}
+
+bool DeviceLinear::adds(int64_t m) const {
+  return !rounds_output() && input_form(m).as != DeviceInputForm::As::kBytes &&
+         kernel_->adds(problem_, m, device_.info());
 }
 
 DeviceMatrix DeviceLinear::forward(DeviceInput& input, const Output& output) const {
@@ -266,16 +359,21 @@ DeviceMatrix DeviceLinear::forward_norm(DeviceArena& arena, const NormArgs& norm
 DeviceMatrix DeviceLinear::run(DeviceArena& arena, DeviceLinearArgs a, const Output& output,
                                const float* row_scale, const DeviceOps* ops) const {
   const int64_t columns = output.gated ? problem_.n / 2 : problem_.n;
+  CHECK(!rounds_output() || (ops && !output.gated && !output.add));
+  const bool bf16 = output.bf16 && !rounds_output();  // output activations are rounded from floats
   a.ldy = output.y ? output.ldy : round_up(columns, int64_t{8});
-  a.y_bf16 = output.bf16;
+  a.y_bf16 = bf16;
   a.gated = output.gated;
   a.add = output.add;
-  a.max_parts = output.bf16 || output.gated || output.add ? 1 : output.max_parts;
+  a.form = output.form;
+  a.codes = output.codes;
+  a.counters = output.counters;
+  a.max_parts = output.bf16 || output.gated || output.add || rounds_output() ? 1 : output.max_parts;
   a.part_stride = a.m * a.ldy;
   a.bias = row_scale ? nullptr : bias_.as<float>();  // after the scale
   a.y = output.y;
-  const bool halves = output.bf16 || output.gated;
-  if (!a.y) {
+  const bool halves = bf16 || output.gated;
+  if (!a.y && !a.codes.x8) {
     const int64_t count = a.part_stride * a.max_parts;
     a.y = halves ? static_cast<void*>(arena.take<uint16_t>(count, "activations"))
                  : static_cast<void*>(arena.take<float>(count, "activations"));
@@ -285,10 +383,11 @@ DeviceMatrix DeviceLinear::run(DeviceArena& arena, DeviceLinearArgs a, const Out
   a.workspace_bytes = workspace.size();
   const int parts = kernel_->run(problem_, packed_.data(), a, device_.info(), device_.stream());
   DeviceMatrix y{a.y, a.ldy, halves, parts, a.part_stride, row_scale};
-  if (row_scale && (output.y || !bias_.empty())) {
+  if (row_scale && (output.y || !bias_.empty() || rounds_output())) {
     y.row_scale = nullptr;
     ops->scale_rows(y, a.m, columns, row_scale, bias_.as<float>(), device_.stream());
   }
+  if (rounds_output()) ops->round_output({y, a.m, columns, output_form_}, device_.stream());
   return y;
 }
 

@@ -18,13 +18,23 @@ namespace roundel {
 // Device memory that rows pass through on their way into a packed weight.
 class DeviceStaging {
  public:
-  explicit DeviceStaging(Device& device) : device_(device) {}
-  // A copy of `bytes` bytes on the device in slot 0 to 2, valid until the slot's next upload.
+  DeviceStaging(Device& device, const DeviceOps& ops) : device_(device), ops_(ops) {}
+  // A copy of `bytes` bytes on the device in slot 0 to 2, valid until the slot's next use.
   const uint8_t* upload(int slot, const void* data, size_t bytes);
+  // The same memory without the copy; slots 0 to 3.
+  uint8_t* room(int slot, size_t bytes);
+  // A counter of values of this weight that are not finite.
+  uint32_t* count_not_finite(const WeightTarget& weight);
+  // The weights whose counters are not zero, when all is there.
+  std::vector<const WeightTarget*> not_finite();
+  const DeviceOps& ops() const { return ops_; }
 
  private:
+  static constexpr size_t kCounters = 1 << 16;
   Device& device_;
-  DeviceBuffer slots_[3];
+  const DeviceOps& ops_;
+  DeviceBuffer slots_[4], counters_;
+  std::vector<const WeightTarget*> counted_;
 };
 
 // How a device linear wants its input: rounded (or not), its columns in another order (or not).
@@ -72,7 +82,7 @@ class DeviceLinear {
   DeviceLinear(Device& device, DeviceStaging& staging, std::vector<LinearSpec> specs,
                Rows rows = Rows::kStacked);
   ~DeviceLinear();
-  // Whether these may be one matrix: same columns, scheme and types, no static input scales, no column order.
+  // Whether these may be one matrix: same columns, scheme and types, no static scales, no column order.
   static bool can_merge(const std::vector<LinearSpec>& specs);
 
   size_t parts() const { return parts_.size(); }
@@ -86,17 +96,25 @@ class DeviceLinear {
     bool bf16 = false;
     bool gated = false;  // only when fuses_gate(m)
     bool add = false;    // only when adds(m): y += the product
+    // With gated, only when rounds_gate(m, ...): the next linear's input instead of y; counters as DeviceLinearArgs has.
+    DeviceForm form;
+    DeviceCodes codes;
+    uint32_t* counters = nullptr;
     int max_parts = 1;
   };
   DeviceMatrix forward(DeviceInput& input, const Output& output) const;
   // The product of what a norm makes of `residual` (m, ld), only when fuses_norm(m).
   DeviceMatrix forward_norm(DeviceArena& arena, const NormArgs& norm, const Output& output) const;
   bool fuses_gate(int64_t m) const;
+  // Whether forward() can round its gated result to the form that the next linear wants.
+  bool rounds_gate(int64_t m, const DeviceInputForm& next) const;
   bool fuses_norm(int64_t m) const;
-  bool adds(int64_t m) const { return kernel_->adds(problem_, m, device_.info()); }
+  bool adds(int64_t m) const;
+  bool reorders() const { return form_.order != nullptr; }  // weight_g_idx
   void read_rows(const int32_t* ids, int64_t id_stride, int64_t count, float* out, int64_t ldo) const;
 
   int64_t n() const { return problem_.n; }
+  const LinearProblem& problem() const { return problem_; }
   bool alternating() const { return rows_ == Rows::kAlternating; }
   DeviceInputForm input_form(int64_t m) const;  // for m tokens
   const DeviceLinearKernel& kernel() const { return *kernel_; }
@@ -104,6 +122,7 @@ class DeviceLinear {
 
  private:
   class Part;
+  bool rounds_output() const { return output_form_.kind != DeviceForm::Kind::kNone; }
   DeviceMatrix run(DeviceArena& arena, DeviceLinearArgs a, const Output& output,
                    const float* row_scale = nullptr, const DeviceOps* ops = nullptr) const;
   Device& device_;
@@ -112,6 +131,7 @@ class DeviceLinear {
   LinearProblem problem_;
   const DeviceLinearKernel* kernel_;
   DeviceInputForm form_;
+  DeviceForm output_form_;  // of output_activations
   DeviceBuffer packed_, bias_, order_;
   std::vector<int32_t> host_order_;
   std::vector<float> host_bias_;

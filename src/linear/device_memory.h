@@ -30,6 +30,13 @@ class DeviceArena {
     }
     return workspace_;
   }
+  // All memory; what recorded graphs use is gone with it.
+  void give_back() {
+    reset();
+    blocks_.clear();
+    workspace_.reset();
+    ++generation_;
+  }
   int64_t generation() const { return generation_; }
   Device& device() { return device_; }
 

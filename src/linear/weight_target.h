@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "codec/quantized_rows.h"
 #include "scheme/quant_args.h"
 #include "tensor/tensor.h"
@@ -14,6 +15,8 @@
 namespace roundel {
 
 class ThreadPool;
+
+using ReadBytes = FunctionRef<void(uint64_t offset, uint8_t* to, size_t bytes)>;
 
 struct LinearSpec {
   std::string name;
@@ -29,7 +32,12 @@ class WeightTarget {
   // Chunks may come in any order; row0 is a multiple of kRowUnit.
   virtual void pack(const QuantizedRows& rows) = 0;
   virtual void pack_dense(int64_t row0, int64_t rows, const void* data,
-                          ThreadPool& pool) = 0;       // in spec().dtype
+                          ThreadPool& pool) = 0;  // in spec().dtype
+  // Whether it takes the rows of a checkpoint as they are and rounds them itself, where spec().scheme asks for that: the
+  // same codes as codec/encoder.h.
+  virtual bool takes_source(DType) const { return false; }
+  // All rows, which `read(offset, to, bytes)` reads. NaN and infinities may only be known later.
+  virtual void pack_source(DType, ReadBytes) {}
   virtual void set_bias(std::vector<float> bias) = 0;  // (N)
   // Static activations: scale and zero point of the input.
   virtual void set_input_scale(float scale, int32_t zero_point) = 0;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "linear/device_linear.h"
@@ -31,11 +32,12 @@ struct DeviceBatch {
   size_t bytes = 0;
   uint8_t* host = nullptr;  // pinned
   DeviceBuffer device;
-  // Offsets of TokenInfo (tokens), cos, sin (tokens,half) float, last rows (steps) int32. Of recorded batches also the
-  // step counter, and cos, sin of the steps after the first (kRunSteps - 1,tokens,half).
-  size_t cos = 0, sin = 0, last = 0, step = 0, next_cos = 0, next_sin = 0;
-  bool recorded = false;
-  DeviceBuffer picked, pick_scratch;  // ids (kRunSteps,steps)
+  // Offsets of TokenInfo (tokens), cos, sin (tokens,half) float, last rows (steps) int32. Of recorded batches also
+  // DrawRow (steps), the step counter, and cos, sin of the steps after the first (kRunSteps - 1,tokens,half).
+  size_t cos = 0, sin = 0, last = 0, draw = 0, step = 0, next_cos = 0, next_sin = 0;
+  bool recorded = false, draws = false;  // draws: tokens are drawn, not the most likely ones picked
+  DeviceBuffer picked, pick_scratch;     // ids (kRunSteps,steps)
+  DeviceBuffer seen;                     // bits of each row's history (DrawArgs)
   const float* device_logits = nullptr;
   float* logits = nullptr;  // pinned (steps,vocab)
   DeviceGraph graph = nullptr;
@@ -55,9 +57,13 @@ class DeviceDecoder {
   void next_logits(std::span<const SequenceStep> steps, KvCache& cache, float* out, int64_t ldl);
   bool decodes_greedy(int64_t sequences) const { return sequences <= kSmallTokens; }
   void decode_greedy(std::span<const SequenceStep> steps, KvCache& cache, int64_t count, int32_t* out);
+  void decode_drawn(std::span<const SequenceStep> steps, std::span<const TokenChoice> choices, KvCache& cache,
+                    int64_t count, int32_t* out);
+  KvShape kv_shape() const;
 
   Device& device() const { return *device_; }
   double read_bandwidth();
+  ProductRate product_rate();
   const ModelConfig& config() const { return config_; }
   std::vector<ModuleReport> modules() const;
   size_t weight_bytes() const;
@@ -70,6 +76,7 @@ class DeviceDecoder {
                                                         const std::vector<std::string>& names,
                                                         bool alternating);
   DeviceBuffer upload(const std::vector<float>& values);
+  void check_room(const Plan& plan) const;
   void build(const Plan& plan);
   void fill(WeightFiller& filler);
   template <class F>
@@ -80,7 +87,15 @@ class DeviceDecoder {
   void upload(const DeviceBatch& batch, int64_t run);
   // One pass that ends in logits, and in the picked tokens of a recorded batch; recorded the second time.
   void queue_pass(DeviceBatch& batch);
+  void queue_choice(DeviceBatch& batch);
   void run_recorded(DeviceBatch& batch);
+  void decode(std::span<const SequenceStep> steps, std::span<const TokenChoice> choices, KvCache& cache,
+              int64_t count, int32_t* out);
+  void describe_choices(DeviceBatch& batch, std::span<const SequenceStep> steps,
+                        std::span<const TokenChoice> choices);
+  // f(); when it runs out of memory what the pass had taken is given back, so that a smaller one may still run.
+  template <class F>
+  void pass_or_give_back(F&& f);
   void read_logits(DeviceBatch& batch, float* out, int64_t ldl);
   void release(DeviceBatch& batch);
   // Queue: all layers, then the last norm of the rows wanted.
@@ -99,7 +114,7 @@ class DeviceDecoder {
   std::vector<DeviceLayer> layers_;
   DeviceBuffer final_norm_, counters_;
   DeviceBatch prompt_;
-  std::map<int64_t, DeviceBatch> decode_;  // by number of sequences
+  std::map<std::pair<int64_t, bool>, DeviceBatch> decode_;  // by number of sequences, and whether it draws
 };
 
 }  // namespace roundel

@@ -8,6 +8,11 @@ namespace {
 
 constexpr int kParts = 8;  // that a linear of few tokens may leave its result in
 
+DeviceKv cache_of(const KvQuantizer& kv) {
+  if (kv.key_scale <= 0) return {};
+  return {kv.is_float ? KvType::kE4M3 : KvType::kInt8, kv.key_scale, kv.value_scale, kv.bits};
+}
+
 }  // namespace
 
 DeviceDecoder::Pass::Pass(DeviceDecoder& decoder, const DeviceBatch& batch, bool one_sequence)
@@ -106,6 +111,7 @@ DeviceAttentionArgs DeviceDecoder::Pass::attention_args(const DeviceLayer& layer
   a.scale = 1.0f / std::sqrt(static_cast<float>(c_.head_dim));
   a.window = layer.window;
   a.info = info_;
+  a.kv = cache_of(layer.kv);
   a.q = q;
   a.ldo = c_.heads * c_.head_dim;
   a.out = d_.arena_.take<uint16_t>(tokens_ * c_.heads * c_.head_dim, "activations");
@@ -148,10 +154,7 @@ void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t inde
   r.q_norm = layer.q_norm.as<float>();
   r.k_norm = layer.k_norm.as<float>();
   r.eps = static_cast<float>(c_.rms_norm_eps);
-  r.key_scale = layer.kv.key_scale;
-  r.value_scale = layer.kv.value_scale;
-  r.kv_bits = layer.kv.bits;
-  r.kv_float = layer.kv.is_float;
+  r.kv = cache_of(layer.kv);
   r.q_out = d_.arena_.take<uint16_t>(tokens_ * q_cols, "activations");
   const DeviceAttentionArgs a = attention_args(layer, index, r.q_out);
   if (next_) {
@@ -173,6 +176,16 @@ void DeviceDecoder::Pass::mlp_block(const DeviceLayer& layer) {
   if (!gelu && layer.gate_up.size() == 1 && small_ && first.fuses_gate(tokens_)) {
     DeviceLinear::Output out;
     out.gated = true;
+    const DeviceInputForm form = layer.down->input_form(tokens_);
+    if (first.rounds_gate(tokens_, form)) {
+      DeviceInput down(d_.arena_, d_.ops_, nullptr, tokens_, inter, ld);
+      out.form = form.form;
+      out.codes = down.provide(form);
+      out.counters = d_.counters_.as<uint32_t>();
+      multiply_norm(layer.post_norm, layer.gate_up, input, out);
+      add_product(*layer.down, down);
+      return;
+    }
     activated = static_cast<const uint16_t*>(multiply_norm(layer.post_norm, layer.gate_up, input, out).data);
   } else {
     GatedArgs g;

@@ -36,6 +36,11 @@ int64_t Model::prompt_chunk() const {
   return impl_->device ? 2048 : 512;
 }
 
+ProductRate Model::device_product_rate() const {
+  CHECK(impl_->device != nullptr);
+  return impl_->device->product_rate();
+}
+
 double Model::device_read_bandwidth() const {
   CHECK(impl_->device != nullptr);
   return impl_->device->read_bandwidth();
@@ -49,7 +54,8 @@ const ModelConfig& Model::config() const {
 KvCache Model::make_cache(int64_t slots) const {
   const ModelConfig& c = config();
   const KvShape shape{c.layers, c.kv_heads, c.head_dim};
-  return impl_->device ? KvCache(shape, slots, impl_->device->device()) : KvCache(shape, slots);
+  return impl_->device ? KvCache(impl_->device->kv_shape(), slots, impl_->device->device())
+                       : KvCache(shape, slots);
 }
 
 int64_t Model::hidden_ld() const {
@@ -111,6 +117,19 @@ void Model::decode_greedy(std::span<const SequenceStep> steps, KvCache& cache, i
       now[s].tokens = {out + s, 1};
     }
   }
+}
+
+bool Model::draws_tokens(int64_t sequences) const {
+  constexpr int64_t kMostTokens = 1 << 23;  // that the kernel can order
+  return impl_->device && impl_->device->decodes_greedy(sequences) && config().vocab_size <= kMostTokens;
+}
+
+void Model::decode_drawn(std::span<const SequenceStep> steps, std::span<const TokenChoice> choices,
+                         KvCache& cache, int64_t count, int32_t* out) const {
+  CHECK(draws_tokens(static_cast<int64_t>(steps.size())));
+  for (const SequenceStep& s : steps)
+    CHECK(s.tokens.size() == 1 && s.tokens[0] >= 0 && s.tokens[0] < config().vocab_size);
+  impl_->device->decode_drawn(steps, choices, cache, count, out);
 }
 
 size_t Model::weight_bytes() const {

@@ -29,10 +29,23 @@ struct SequenceStep {
   int64_t prompt_end = 0;
 };
 
+// How the next token of a sequence is drawn on a GPU; history: the tokens before the step's own, for penalties.
+struct TokenChoice {
+  DrawRow draw;
+  std::span<const int32_t> history;
+};
+
 // What a module was packed for, for `plan` and `bench`.
 struct ModuleReport {
   std::string name, kernel;
   size_t packed_bytes = 0;
+};
+
+// Multiplications and additions, each counted.
+struct ProductRate {
+  const char* kind = "";             // of numbers: BF16, E4M3, int8
+  double operations_per_second = 0;  // of one large product
+  double operations_per_token = 0;   // of a prompt, in the linears of the layers
 };
 
 class Model {
@@ -69,11 +82,19 @@ class Model {
   void decode_greedy(std::span<const SequenceStep> steps, KvCache& cache, int64_t count, int32_t* out,
                      ThreadPool& pool) const;
 
+  // The same, each token drawn as choices[i] says (a random number for each step: draw.step, draw.step + 1, ...); the
+  // logits stay on the GPU. Only where draws_tokens().
+  void decode_drawn(std::span<const SequenceStep> steps, std::span<const TokenChoice> choices, KvCache& cache,
+                    int64_t count, int32_t* out) const;
+  bool draws_tokens(int64_t sequences) const;
+
   // Tokens of a prompt that go through forward() at once: bounds the memory of the activations.
   int64_t prompt_chunk() const;
   const Device* device() const;  // null on the CPU
   // bytes/s that the GPU reads from its memory, measured now.
   double device_read_bandwidth() const;
+  // The GPU's speed in one large product of the kind that most of a prompt's work is, measured now.
+  ProductRate device_product_rate() const;
   size_t weight_bytes() const;     // packed weights, all modules
   size_t bytes_per_token() const;  // what one decode step must read of them
   std::vector<ModuleReport> modules() const;

@@ -1,5 +1,7 @@
 #include "model/plan_report.h"
 
+#include <fmt/format.h>
+
 #include "kernels/device_list.h"
 #include "linear/linear.h"
 
@@ -21,10 +23,19 @@ PlanRow row_of(const PlanEntry& e, const Device* device) {
   return row;
 }
 
+std::string kv_text(const Plan& plan, const Device* device) {
+  const std::string pages = device ? fmt::format(" in pages of {} positions", kPageTokens) : "";
+  if (!plan.kv_cache) return (device ? "BF16" : "floats") + pages;
+  const std::string type = describe(*plan.kv_cache);
+  return device ? fmt::format("codes of a byte ({}) with the checkpoint's scales,{}", type, pages)
+                : fmt::format("floats, rounded to {} by the checkpoint's scales", type);
+}
+
 }  // namespace
 
 PlanReport report_plan(const Plan& plan, const Device* device) {
   PlanReport report;
+  report.kv_cache = kv_text(plan, device);
   double quantized_bytes = 0, quantized_weights = 0;
   for (const PlanEntry& e : plan.entries) {
     report.rows.push_back(row_of(e, device));

@@ -24,6 +24,7 @@ struct PlanReport {
   std::vector<PlanRow> rows;  // one for each entry of the plan, in its order
   double total_bytes = 0;
   double bits_per_weight = 0;  // of the quantized modules; 0 when there are none
+  std::string kv_cache;        // how keys and values are kept there
 };
 
 // device: the GPU whose kernels are named; null: the CPU's.

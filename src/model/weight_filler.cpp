@@ -40,7 +40,11 @@ void WeightFiller::fill_from_dense(WeightTarget& linear) {
   const std::string& name = linear.spec().name;
   const TensorSpec* spec = files_.checkpoint.find(weight_name(name));
   CHECK(spec != nullptr);
-  if (const auto& weights = linear.spec().scheme.weights) {
+  if (linear.takes_source(spec->dtype)) {
+    linear.pack_source(spec->dtype, [&](uint64_t offset, uint8_t* to, size_t bytes) {
+      read_parallel(files_.checkpoint, *spec, offset, to, bytes, pool_);
+    });
+  } else if (const auto& weights = linear.spec().scheme.weights) {
     stream_encoded(files_.checkpoint, *spec, *weights, name, pool_, {},
                    [&](const QuantizedRows& rows) { linear.pack(rows); });
   } else {
@@ -48,6 +52,16 @@ void WeightFiller::fill_from_dense(WeightTarget& linear) {
       linear.pack_dense(row0, rows, data, pool_);
     });
   }
+}
+
+void WeightFiller::report_not_finite(const WeightTarget& linear) {
+  const std::string& name = linear.spec().name;
+  const TensorSpec* spec = files_.checkpoint.find(weight_name(name));
+  CHECK(spec != nullptr && linear.spec().scheme.weights);
+  stream_encoded(files_.checkpoint, *spec, *linear.spec().scheme.weights, name, pool_, {},
+                 [](const QuantizedRows&) {});
+  fail(ErrorCode::kDevice, "{}.weight: the GPU met values that are not finite, the CPU did not; run it again",
+       name);
 }
 
 float WeightFiller::scalar(const std::string& name) {

@@ -18,6 +18,8 @@ class WeightFiller {
   WeightFiller(const ModelFiles& files, const Plan& plan, ThreadPool& pool);
   // Its rows, then bias and static input scale where the checkpoint has them.
   void fill(WeightTarget& linear);
+  // Of a weight whose rows were NaN or infinite on a GPU: reads it again, and throws the encoder's error.
+  void report_not_finite(const WeightTarget& linear);
   std::vector<float> vector(const std::string& name) { return read_vector(files_, name); }
   // All scales 0 when the plan quantizes no cache. `attention`: "model.layers.0.self_attn."
   KvQuantizer kv_quantizer(const std::string& attention);

@@ -314,10 +314,12 @@ TEST(GenerationConfig, ReadsTheFile) {
   EXPECT_EQ(with(R"({"eos_token_id":null,"top_k":-1,"temperature":null})").eos_token_ids,
             std::vector<int64_t>{318});
   EXPECT_EQ(with(R"({"top_k":-1})").top_k, 0);
+  EXPECT_EQ(with(R"({"min_p":0.05})").min_p, 0.05);
+  EXPECT_EQ(none.min_p, 0);
   for (const std::string bad :
        {"", "[]", "{\"temperature\":-1}", "{\"temperature\":\"hot\"}", "{\"top_p\":0}", "{\"top_p\":1.5}",
-        "{\"top_k\":-2}", "{\"top_k\":1.5}", "{\"repetition_penalty\":0}", "{\"eos_token_id\":{}}",
-        "{\"do_sample\":1}", "{\"do_sample\":true,}"})
+        "{\"top_k\":-2}", "{\"min_p\":1.5}", "{\"top_k\":1.5}", "{\"repetition_penalty\":0}",
+        "{\"eos_token_id\":{}}", "{\"do_sample\":1}", "{\"do_sample\":true,}"})
     expect_error([&] { with(bad); }, {"generation_config.json"});
 }
 

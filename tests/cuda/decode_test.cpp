@@ -15,7 +15,7 @@ std::vector<float> random_floats(size_t n, uint64_t seed) {
 struct Shape {
   int64_t heads, kv_heads, head_dim, half, window;
   bool norm;
-  float key_scale;
+  KvType type;
   std::vector<int32_t> positions;
 };
 
@@ -28,8 +28,15 @@ struct Decode {
     per_cache = static_cast<size_t>(4 * s.kv_heads * kCapacity * s.head_dim);
     outputs = static_cast<size_t>(tokens * s.heads * s.head_dim);
     qkv = to_gpu(random_floats(static_cast<size_t>(kParts * tokens * columns), 1));
-    for (const float v : random_floats(per_cache * static_cast<size_t>(tokens), 2))
-      cache.push_back(float_to_bf16(v));
+    kv = s.type == KvType::kBF16 ? DeviceKv{} : DeviceKv{s.type, 0.05f, 0.1f, 8};
+    row_bytes = s.head_dim * kv_bytes(s.type);
+    for (const float v : random_floats(per_cache * static_cast<size_t>(tokens), 2)) {
+      const uint16_t bits = float_to_bf16(v);
+      if (s.type == KvType::kBF16) cache.push_back(static_cast<uint8_t>(bits & 255));
+      cache.push_back(s.type == KvType::kE4M3   ? float_to_e4m3(v / 0.05f)
+                      : s.type == KvType::kInt8 ? static_cast<uint8_t>(static_cast<int8_t>(v / 0.05f))
+                                                : static_cast<uint8_t>(bits >> 8));
+    }
     gain = to_gpu(random_floats(static_cast<size_t>(s.head_dim), 3));
     std::vector<float> cos, sin;
     for (int64_t i = 0; i < tokens * s.half; ++i) {
@@ -48,26 +55,31 @@ struct Decode {
     r.v.data = qkv.as<float>() + (s.heads + s.kv_heads) * s.head_dim;
     r.cos = dcos.as<float>(), r.sin = dsin.as<float>();
     if (s.norm) r.q_norm = r.k_norm = gain.as<float>(), r.eps = 1e-5f;
-    r.key_scale = s.key_scale, r.value_scale = s.key_scale * 2;
+    r.kv = kv;
     return r;
   }
   // Output and caches after the one kernel, or the two.
-  std::pair<std::vector<float>, std::vector<uint16_t>> run(bool together) const {
+  std::pair<std::vector<float>, std::vector<uint8_t>> run(bool together) const {
     const DeviceOps& ops = device_ops(gpu()->info());
-    const DeviceBuffer dcache = to_gpu(cache), q = poisoned(outputs * 2), result = poisoned(outputs * 2);
+    const DeviceBuffer q = poisoned(outputs * 2), result = poisoned(outputs * 2);
     const DeviceBuffer scratch = poisoned(outputs * 4 * 20);
     const DeviceBuffer counters = to_gpu(std::vector<uint32_t>(8192, 0));
     std::vector<TokenInfo> info;
-    for (int64_t t = 0; t < tokens; ++t)
-      info.push_back({0, s.positions[static_cast<size_t>(t)],
-                      dcache.as<uint16_t>() + static_cast<size_t>(t) * per_cache, kCapacity});
+    std::vector<PagedCache> caches;
+    const int64_t cache_bytes = static_cast<int64_t>(per_cache) * kv_bytes(s.type);
+    for (int64_t t = 0; t < tokens; ++t) {
+      const auto from = cache.begin() + t * cache_bytes;
+      caches.emplace_back(std::vector<uint8_t>(from, from + cache_bytes), 4 * s.kv_heads, kCapacity,
+                          row_bytes);
+      info.push_back({0, s.positions[static_cast<size_t>(t)], caches.back().pages()});
+    }
     const DeviceBuffer dinfo = to_gpu(info);
     RopeArgs r = rope();
     r.info = dinfo.as<TokenInfo>(), r.q_out = q.as<uint16_t>();
     DeviceAttentionArgs a;
     a.tokens = tokens, a.heads = s.heads, a.kv_heads = s.kv_heads, a.head_dim = s.head_dim, a.layer = kLayer;
     a.scale = 1.0f / std::sqrt(static_cast<float>(s.head_dim));
-    a.window = s.window, a.info = r.info, a.q = r.q_out, a.out = result.as<uint16_t>();
+    a.window = s.window, a.info = r.info, a.kv = kv, a.q = r.q_out, a.out = result.as<uint16_t>();
     a.ldo = s.heads * s.head_dim, a.splits = 4;
     a.scratch = scratch.as<float>(), a.counters = counters.as<uint32_t>();
     if (together) {
@@ -78,26 +90,35 @@ struct Decode {
     }
     std::vector<float> out;
     for (const uint16_t v : from_gpu<uint16_t>(result, outputs)) out.push_back(bf16_to_float(v));
-    return {out, from_gpu<uint16_t>(dcache, cache.size())};
+    std::vector<uint8_t> after;
+    for (const PagedCache& c : caches) {
+      const auto piece = c.piece();
+      after.insert(after.end(), piece.begin(), piece.end());
+    }
+    return {out, after};
   }
 
   const Shape& s;
-  int64_t tokens, columns;
+  int64_t tokens, columns, row_bytes = 0;
   size_t per_cache, outputs;
+  DeviceKv kv;
   DeviceBuffer qkv, gain, dcos, dsin;
-  std::vector<uint16_t> cache;
+  std::vector<uint8_t> cache;
 };
 
 // One kernel against two: same output up to the order of sums, same entries in the cache but for contracted sums.
 TEST(DeviceDecode, AttentionWithRotationIsRotationThenAttention) {
   NEEDS_GPU();
+  constexpr KvType kWide = KvType::kBF16, kFp8 = KvType::kE4M3, kInt = KvType::kInt8;
   for (const Shape& s :
-       {Shape{4, 2, 64, 32, 0, false, 0, {0}}, Shape{32, 8, 128, 64, 0, false, 0, {300}},
-        Shape{9, 3, 64, 32, 0, false, 0, {5, 70, 0, 33}},
-        Shape{32, 8, 128, 64, 0, true, 0, {1000, 3, 200, 64, 1}},
-        Shape{28, 4, 128, 64, 0, false, 0.05f, {129, 31}}, Shape{4, 4, 80, 20, 50, false, 0, {200, 49, 50}},
-        Shape{2, 1, 256, 128, 0, false, 0, {90, 17}},
-        Shape{16, 8, 128, 64, 0, false, 0, std::vector<int32_t>(40, 77)}}) {
+       {Shape{4, 2, 64, 32, 0, false, kWide, {0}}, Shape{32, 8, 128, 64, 0, false, kWide, {300}},
+        Shape{9, 3, 64, 32, 0, false, kWide, {5, 70, 0, 33}},
+        Shape{32, 8, 128, 64, 0, true, kWide, {1000, 3, 200, 64, 1}},
+        Shape{28, 4, 128, 64, 0, false, kFp8, {129, 31}}, Shape{9, 3, 64, 32, 0, true, kFp8, {64, 0, 700}},
+        Shape{4, 4, 80, 20, 50, false, kInt, {200, 49, 50}},
+        Shape{4, 4, 80, 20, 50, false, kWide, {200, 49, 50}},
+        Shape{2, 1, 256, 128, 0, false, kWide, {90, 17}}, Shape{2, 1, 256, 128, 0, false, kFp8, {90, 17}},
+        Shape{16, 8, 128, 64, 0, false, kWide, std::vector<int32_t>(40, 77)}}) {
     const Decode decode(s);
     const auto [want, want_cache] = decode.run(false);
     const auto [out, cache] = decode.run(true);
@@ -109,7 +130,8 @@ TEST(DeviceDecode, AttentionWithRotationIsRotationThenAttention) {
       changed += cache[i] != decode.cache[i];
     }
     EXPECT_LE(differ, static_cast<size_t>(decode.tokens * s.kv_heads)) << "head_dim " << s.head_dim;
-    EXPECT_GT(changed, static_cast<size_t>(decode.tokens * s.kv_heads * s.head_dim));
+    EXPECT_GT(changed,
+              static_cast<size_t>(decode.tokens * s.kv_heads * s.head_dim));  // bytes of keys and values
   }
 }
 
@@ -120,7 +142,7 @@ TEST(DeviceDecode, PicksTheFirstOfTheLargestAndFeedsTheNextStep) {
        {std::pair<int64_t, int64_t>{1, 50}, {3, 128256}, {32, 49152}, {64, 17000}}) {
     constexpr int64_t kSteps = 3, kHalf = 40;
     std::vector<TokenInfo> info(static_cast<size_t>(rows));
-    for (size_t i = 0; i < info.size(); ++i) info[i] = {-1, static_cast<int32_t>(10 * i), nullptr, 5};
+    for (size_t i = 0; i < info.size(); ++i) info[i] = {-1, static_cast<int32_t>(10 * i), nullptr};
     const DeviceBuffer dinfo = to_gpu(info), step = to_gpu(std::vector<int32_t>(1, 0));
     const DeviceBuffer ids = poisoned(static_cast<size_t>(kSteps * rows) * 4);
     const std::vector<float> next_cos = random_floats(static_cast<size_t>(2 * rows * kHalf), 7);

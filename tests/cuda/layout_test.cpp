@@ -48,6 +48,40 @@ TEST(DeviceLayout, LanesHoldTheOperandOfTheTensorCore) {
             }
 }
 
+// Plain rows of bytes: 16 bytes in a row hold, for each of four steps of 16 columns, what lane l % 4 = quad of the tensor
+// core's A operand takes of it; the two halves of 128 columns lie side by side.
+TEST(DeviceLayout, BytesOfARowLieAsLanesTakeThem) {
+  std::set<int64_t> places;
+  for (int64_t c = 0; c < 384; ++c) {
+    EXPECT_EQ(byte_place(c) / 128, c / 128);
+    places.insert(byte_place(c));
+  }
+  EXPECT_EQ(places.size(), 384u);
+  for (int half = 0; half < 2; ++half)
+    for (int step = 0; step < 4; ++step)
+      for (int quad = 0; quad < 4; ++quad)
+        for (int upper = 0; upper < 2; ++upper)
+          for (int odd = 0; odd < 2; ++odd)
+            EXPECT_EQ(byte_place(half * 64 + step * 16 + upper * 8 + quad * 2 + odd),
+                      (quad * 2 + half) * 16 + step * 4 + upper * 2 + odd);
+}
+
+TEST(DeviceLayout, BytesWithOneScaleARowArePlainRows) {
+  LinearProblem p;
+  p.n = 40, p.k = 300, p.code = CodeType::kE4M3, p.bits = 8, p.has_scale = true, p.group = 300;
+  UnitLayout u = unit_layout(p);
+  EXPECT_TRUE(u.rows);
+  EXPECT_EQ(row_bytes(u), 384);
+  EXPECT_EQ(u.row_scales, 48 * 384);
+  EXPECT_EQ(u.bytes, 48 * 384 + 48 * 4);
+  p.group = 128;
+  EXPECT_FALSE(unit_layout(p).rows);
+  p.group = 300, p.code = CodeType::kInt, p.has_zero_point = true;
+  EXPECT_FALSE(unit_layout(p).rows);
+  p.has_zero_point = false, p.bits = 4;
+  EXPECT_FALSE(unit_layout(p).rows);
+}
+
 TEST(DeviceLayout, SizesFollowTheScheme) {
   LinearProblem p;
   p.n = 40, p.k = 300, p.code = CodeType::kInt, p.bits = 4, p.has_scale = true, p.group = 64;

@@ -1,4 +1,5 @@
 // The small operations on the GPU against the reference operations of the CPU.
+#include "base/checked.h"
 #include "base/numeric.h"
 #include "base/rng.h"
 #include "base/thread_pool.h"
@@ -128,40 +129,43 @@ TEST(DeviceOps, NormQuantizesAsTheReferenceDoes) {
 TEST(DeviceOps, NormGivesBytesAndExactCodes) {
   NEEDS_GPU();
   using Kind = DeviceForm::Kind;
-  const int64_t cols = 592, rows = NormRun::kRows;
-  for (const DeviceForm& form :
-       {DeviceForm{Kind::kInt8}, DeviceForm{Kind::kE4M3}, DeviceForm{Kind::kInt8Asym}}) {
-    const NormRun run(cols, form);
-    const DeviceBuffer dx = to_gpu(run.x), dparts = to_gpu(run.parts), dgain = to_gpu(run.gain);
-    const size_t count = static_cast<size_t>(rows * cols);
-    for (const bool bytes : {true, false}) {
-      if (bytes && form.kind == Kind::kInt8Asym) continue;
-      const DeviceBuffer x8 = poisoned(count), y = poisoned(count * 2), scale = poisoned(rows * 4);
-      to_same(dx, run.x);
-      NormArgs a;
-      a.rows = rows, a.cols = cols, a.residual = dx.as<float>(), a.ld = run.ld, a.gain = dgain.as<float>();
-      a.eps = 1e-5f, a.delta = {dparts.data(), run.ld, false, 2, rows * run.ld}, a.form = form;
-      if (bytes)
-        a.codes.x8 = x8.data(), a.codes.ld8 = cols;
-      else
-        a.codes.y = y.as<uint16_t>(), a.codes.ldy = cols;
-      a.codes.token_scale = scale.as<float>();
-      device_ops(gpu()->info()).norm(a, gpu()->stream());
-      const auto got8 = from_gpu<uint8_t>(x8, count);
-      const auto got16 = from_gpu<uint16_t>(y, count);
-      const auto scales = from_gpu<float>(scale, static_cast<size_t>(rows));
-      for (int64_t r = 0; r < rows; ++r) {
-        EXPECT_EQ(scales[static_cast<size_t>(r)], run.scale(r, 0));
-        for (int64_t i = 0; i < cols; ++i) {
-          const size_t at = static_cast<size_t>(r * cols + i);
-          const float code = !bytes                     ? bf16_to_float(got16[at])
-                             : form.kind == Kind::kE4M3 ? e4m3_to_float(got8[at])
-                                                        : static_cast<float>(static_cast<int8_t>(got8[at]));
-          ASSERT_EQ(code, run.code(r, i)) << "form " << static_cast<int>(form.kind) << " column " << i;
+  const int64_t rows = NormRun::kRows;
+  for (const int64_t cols : {592, 593})  // four at a time, and one
+    for (const DeviceForm& form :
+         {DeviceForm{Kind::kInt8}, DeviceForm{Kind::kE4M3}, DeviceForm{Kind::kInt8Asym}}) {
+      const NormRun run(cols, form);
+      const DeviceBuffer dx = to_gpu(run.x), dparts = to_gpu(run.parts), dgain = to_gpu(run.gain);
+      const int64_t ld = round_up(cols, kScaleColumns);
+      const size_t count = static_cast<size_t>(rows * ld);
+      for (const bool bytes : {true, false}) {
+        if (bytes && form.kind == Kind::kInt8Asym) continue;
+        const DeviceBuffer x8 = poisoned(count), y = poisoned(count * 2), scale = poisoned(rows * 4);
+        to_same(dx, run.x);
+        NormArgs a;
+        a.rows = rows, a.cols = cols, a.residual = dx.as<float>(), a.ld = run.ld, a.gain = dgain.as<float>();
+        a.eps = 1e-5f, a.delta = {dparts.data(), run.ld, false, 2, rows * run.ld}, a.form = form;
+        if (bytes)
+          a.codes.x8 = x8.data(), a.codes.ld8 = ld;
+        else
+          a.codes.y = y.as<uint16_t>(), a.codes.ldy = ld;
+        a.codes.token_scale = scale.as<float>();
+        device_ops(gpu()->info()).norm(a, gpu()->stream());
+        const auto got8 = from_gpu<uint8_t>(x8, count);
+        const auto got16 = from_gpu<uint16_t>(y, count);
+        const auto scales = from_gpu<float>(scale, static_cast<size_t>(rows));
+        for (int64_t r = 0; r < rows; ++r) {
+          EXPECT_EQ(scales[static_cast<size_t>(r)], run.scale(r, 0));
+          for (int64_t i = 0; i < ld; ++i) {
+            const size_t at = static_cast<size_t>(r * ld + (bytes ? byte_place(i) : i));
+            const float code = !bytes                     ? bf16_to_float(got16[at])
+                               : form.kind == Kind::kE4M3 ? e4m3_to_float(got8[at])
+                                                          : static_cast<float>(static_cast<int8_t>(got8[at]));
+            ASSERT_EQ(code, i < cols ? run.code(r, i) : 0.0f)
+                << "form " << static_cast<int>(form.kind) << " column " << i;
+          }
         }
       }
     }
-  }
 }
 
 // kHalf keeps 11 bits, whatever the size of the numbers.
@@ -184,44 +188,142 @@ struct Shape {
   int splits;
 };
 
+// Keys and values as a cache of this type stores them, and what they are read as.
+struct Stored {
+  Stored(DeviceKv kv, size_t per_part, int64_t parts) {
+    for (size_t i = 0; i < per_part * static_cast<size_t>(parts); ++i) {
+      const float x = static_cast<float>(4 * random_unit(2, i) - 2);
+      const float scale = i / per_part % 2 ? kv.value_scale : kv.key_scale;
+      if (kv.type == KvType::kBF16) {
+        const uint16_t bits = float_to_bf16(x);
+        bytes.push_back(static_cast<uint8_t>(bits & 255)), bytes.push_back(static_cast<uint8_t>(bits >> 8));
+        values.push_back(bf16_to_float(bits));
+      } else if (kv.type == KvType::kE4M3) {
+        bytes.push_back(float_to_e4m3(x / scale));
+        values.push_back(e4m3_to_float(bytes.back()) * scale);
+      } else {
+        const auto code = static_cast<int8_t>(std::lround(x / scale));
+        bytes.push_back(static_cast<uint8_t>(code));
+        values.push_back(static_cast<float>(code) * scale);
+      }
+    }
+  }
+  std::vector<uint8_t> bytes;
+  std::vector<float> values;
+};
+
+void check_attention(const Shape& s, DeviceKv kv) {
+  const DeviceOps& ops = device_ops(gpu()->info());
+  const int64_t capacity = s.start + s.tokens + 3, layer = 1, per_part = s.kv_heads * capacity * s.head_dim;
+  const auto q = random_floats(s.tokens * s.heads * s.head_dim, 1);
+  const Stored stored(kv, static_cast<size_t>(per_part), 4);
+  const DeviceBuffer dq = to_gpu(narrow(q));
+  const PagedCache cache(stored.bytes, 4 * s.kv_heads, capacity, s.head_dim * kv_bytes(kv.type));
+  std::vector<TokenInfo> info;
+  for (int64_t t = 0; t < s.tokens; ++t)
+    info.push_back({0, static_cast<int32_t>(s.start + t), cache.pages()});
+  const DeviceBuffer dinfo = to_gpu(info);
+  const DeviceBuffer out = poisoned(q.size() * 2), scratch = poisoned(q.size() * 4 * 20);
+  const DeviceBuffer counters = to_gpu(std::vector<uint32_t>(4096, 0));
+  DeviceAttentionArgs a;
+  a.tokens = s.tokens, a.heads = s.heads, a.kv_heads = s.kv_heads, a.head_dim = s.head_dim, a.layer = layer;
+  a.scale = 1.0f / std::sqrt(static_cast<float>(s.head_dim));
+  a.window = s.window, a.info = dinfo.as<TokenInfo>(), a.q = dq.as<uint16_t>(), a.out = out.as<uint16_t>();
+  a.kv = kv, a.ldo = s.heads * s.head_dim, a.one_sequence = s.one_sequence, a.splits = s.splits;
+  a.scratch = scratch.as<float>(), a.counters = counters.as<uint32_t>();
+  AttentionArgs r;
+  r.tokens = s.tokens, r.start = s.start, r.heads = s.heads, r.kv_heads = s.kv_heads, r.head_dim = s.head_dim;
+  r.scale = a.scale, r.window = s.window, r.q = q.data(), r.ldq = a.ldo, r.ldo = a.ldo;
+  r.k = stored.values.data() + 2 * per_part * layer, r.v = r.k + per_part;
+  r.kv_stride = capacity * s.head_dim;
+  std::vector<float> want(q.size());
+  r.out = want.data();
+  ThreadPool pool(2);
+  attention_kernels().back()->run(r, pool);
+  for (int again = 0; again < 2; ++again) {  // twice: counters are left as they were
+    ops.attention(a, gpu()->stream());
+    EXPECT_LT(relative_error(widen(from_gpu<uint16_t>(out, q.size())), want), 5e-3)
+        << "tokens " << s.tokens << " start " << s.start << " head_dim " << s.head_dim << " run " << again
+        << " cache " << static_cast<int>(kv.type);
+  }
+}
+
 // Cached keys and values come from the CPU; queries go through the rope kernel only in the model's own tests.
 TEST(DeviceOps, AttentionAgreesWithTheReference) {
   NEEDS_GPU();
-  const DeviceOps& ops = device_ops(gpu()->info());
   for (const Shape& s : {Shape{1, 0, 4, 2, 64, 0, false, 4}, Shape{1, 300, 9, 3, 64, 0, false, 8},
                          Shape{1, 1000, 32, 8, 128, 0, false, 16}, Shape{5, 70, 14, 2, 128, 0, false, 2},
                          Shape{3, 200, 4, 4, 80, 50, false, 3}, Shape{2, 90, 2, 1, 256, 0, false, 1},
                          Shape{64, 0, 9, 3, 64, 0, true, 1}, Shape{100, 37, 8, 2, 128, 0, true, 1},
-                         Shape{200, 100, 4, 1, 64, 70, true, 1}, Shape{17, 5, 2, 2, 128, 0, true, 1}}) {
-    const int64_t capacity = s.start + s.tokens + 3, layer = 1,
-                  per_layer = 2 * s.kv_heads * capacity * s.head_dim;
-    const auto q = random_floats(s.tokens * s.heads * s.head_dim, 1), kv = random_floats(2 * per_layer, 2);
-    const DeviceBuffer dq = to_gpu(narrow(q)), dkv = to_gpu(narrow(kv));
-    std::vector<TokenInfo> info;
-    for (int64_t t = 0; t < s.tokens; ++t)
-      info.push_back({0, static_cast<int32_t>(s.start + t), dkv.as<uint16_t>(), capacity});
-    const DeviceBuffer dinfo = to_gpu(info);
-    const DeviceBuffer out = poisoned(q.size() * 2), scratch = poisoned(q.size() * 4 * 20);
-    const DeviceBuffer counters = to_gpu(std::vector<uint32_t>(4096, 0));
-    DeviceAttentionArgs a;
-    a.tokens = s.tokens, a.heads = s.heads, a.kv_heads = s.kv_heads, a.head_dim = s.head_dim, a.layer = layer;
-    a.scale = 1.0f / std::sqrt(static_cast<float>(s.head_dim));
-    a.window = s.window, a.info = dinfo.as<TokenInfo>(), a.q = dq.as<uint16_t>(), a.out = out.as<uint16_t>();
-    a.ldo = s.heads * s.head_dim, a.one_sequence = s.one_sequence, a.splits = s.splits;
-    a.scratch = scratch.as<float>(), a.counters = counters.as<uint32_t>();
-    AttentionArgs r;
-    r.tokens = s.tokens, r.start = s.start, r.heads = s.heads, r.kv_heads = s.kv_heads,
-    r.head_dim = s.head_dim;
-    r.scale = a.scale, r.window = s.window, r.q = q.data(), r.ldq = a.ldo, r.ldo = a.ldo;
-    r.k = kv.data() + per_layer * layer, r.v = r.k + per_layer / 2, r.kv_stride = capacity * s.head_dim;
-    std::vector<float> want(q.size());
-    r.out = want.data();
-    ThreadPool pool(2);
-    attention_kernels().back()->run(r, pool);
-    for (int again = 0; again < 2; ++again) {  // twice: counters are left as they were
-      ops.attention(a, gpu()->stream());
-      EXPECT_LT(relative_error(widen(from_gpu<uint16_t>(out, q.size())), want), 5e-3)
-          << "tokens " << s.tokens << " start " << s.start << " head_dim " << s.head_dim << " run " << again;
+                         Shape{200, 100, 4, 1, 64, 70, true, 1}, Shape{17, 5, 2, 2, 128, 0, true, 1}})
+    for (const DeviceKv& kv :
+         {DeviceKv{}, DeviceKv{KvType::kE4M3, 0.01f, 0.02f, 8}, DeviceKv{KvType::kInt8, 0.02f, 0.03f, 8}})
+      check_attention(s, kv);
+}
+
+TEST(DeviceOps, OutputsAreRoundedAsTheReferenceDoes) {
+  NEEDS_GPU();
+  using Kind = DeviceForm::Kind;
+  const int64_t rows = 3, cols = 99, ld = 104;
+  for (const DeviceForm& form : {DeviceForm{Kind::kInt8Static, 0.02f, 5}, DeviceForm{Kind::kE4M3, 0.004f}}) {
+    const auto x = random_floats(rows * ld, 1, false);
+    const DeviceBuffer y = to_gpu(x);
+    device_ops(gpu()->info()).round_output({{y.data(), ld, false, 1, 0}, rows, cols, form}, gpu()->stream());
+    const auto got = from_gpu<float>(y, x.size());
+    for (int64_t r = 0; r < rows; ++r) {
+      std::vector<float> want(static_cast<size_t>(cols));
+      if (form.kind == Kind::kE4M3)
+        reference().fake_quantize_e4m3(x.data() + r * ld, cols, form.scale, want.data());
+      else
+        want = reference_values(form, x.data() + r * ld, cols);
+      for (int64_t i = 0; i < ld; ++i)
+        ASSERT_EQ(got[static_cast<size_t>(r * ld + i)],
+                  i < cols ? want[static_cast<size_t>(i)] : x[static_cast<size_t>(r * ld + i)]);
+    }
+  }
+}
+
+// A prompt's heads, four pairs a thread from bf16, against the general kernel, which reads floats.
+TEST(DeviceOps, RotatesPairsAsTheGeneralKernelDoes) {
+  NEEDS_GPU();
+  const DeviceOps& ops = device_ops(gpu()->info());
+  const int64_t tokens = 70, heads = 6, kv_heads = 2, start = 3;
+  for (const int64_t d : {64, 128}) {
+    const int64_t columns = (heads + 2 * kv_heads) * d, capacity = tokens + start;
+    const auto x = random_floats(tokens * columns, 1), cos = random_floats(tokens * d / 2, 2, false),
+               sin = random_floats(tokens * d / 2, 3, false);
+    const DeviceBuffer wide = to_gpu(x), half = to_gpu(narrow(x)), dcos = to_gpu(cos), dsin = to_gpu(sin);
+    for (const DeviceKv& kv : {DeviceKv{}, DeviceKv{KvType::kE4M3, 0.01f, 0.02f, 8}}) {
+      std::vector<float> got[2];
+      for (const bool bf16 : {false, true}) {
+        const int64_t row_bytes = d * kv_bytes(kv.type);
+        const PagedCache cache(std::vector<uint8_t>(static_cast<size_t>(2 * kv_heads * capacity * row_bytes)),
+                               2 * kv_heads, capacity, row_bytes);
+        const DeviceBuffer q = poisoned(static_cast<size_t>(tokens * heads * d) * 2);
+        std::vector<TokenInfo> info;
+        for (int64_t t = 0; t < tokens; ++t)
+          info.push_back({0, static_cast<int32_t>(start + t), cache.pages()});
+        const DeviceBuffer dinfo = to_gpu(info);
+        RopeArgs a;
+        a.tokens = tokens, a.heads = heads, a.kv_heads = kv_heads, a.head_dim = d, a.half = d / 2, a.kv = kv;
+        const auto matrix = [&](int64_t first) {
+          return DeviceMatrix{bf16 ? half.data() + first * 2 : wide.data() + first * 4, columns, bf16, 1, 0};
+        };
+        a.q = matrix(0), a.k = matrix(heads * d), a.v = matrix((heads + kv_heads) * d);
+        a.info = dinfo.as<TokenInfo>(), a.cos = dcos.as<float>(), a.sin = dsin.as<float>();
+        a.q_out = q.as<uint16_t>();
+        ops.rope(a, gpu()->stream());
+        got[bf16] = widen(from_gpu<uint16_t>(q, static_cast<size_t>(tokens * heads * d)));
+        const std::vector<uint8_t> stored = cache.piece();
+        for (size_t i = 0; i < stored.size(); i += static_cast<size_t>(kv_bytes(kv.type)))
+          got[bf16].push_back(kv.type == KvType::kBF16
+                                  ? bf16_to_float(static_cast<uint16_t>(stored[i] | stored[i + 1] << 8))
+                                  : e4m3_to_float(stored[i]));
+      }
+      ASSERT_EQ(got[0].size(), got[1].size());
+      const int bits = kv.type == KvType::kBF16 ? 7 : 3;  // the last of them may fall to the other side
+      for (size_t i = 0; i < got[0].size(); ++i)
+        ASSERT_NEAR(got[1][i], got[0][i], std::ldexp(std::fabs(got[0][i]), -bits) + 2e-3f) << i;
     }
   }
 }
@@ -249,20 +351,22 @@ TEST(DeviceOps, GatedMeetsItsRows) {
   EXPECT_LT(relative_error(widen(from_gpu<uint16_t>(y, want.size())), want), 4e-3);
 
   // Rounded at once, and what a product owes the scale of its tokens.
-  const DeviceBuffer x8 = poisoned(want.size()), scale = poisoned(rows * 4),
+  const int64_t ld8 = kScaleColumns;
+  const DeviceBuffer x8 = poisoned(static_cast<size_t>(rows * ld8)), scale = poisoned(rows * 4),
                      twice = to_gpu(std::vector<float>(rows, 2));
   a.gate.row_scale = twice.as<float>();
   a.form.kind = DeviceForm::Kind::kInt8;
-  a.codes.x8 = x8.data(), a.codes.ld8 = cols, a.codes.token_scale = scale.as<float>();
+  a.codes.x8 = x8.data(), a.codes.ld8 = ld8, a.codes.token_scale = scale.as<float>();
   ops.gated(a, gpu()->stream());
-  const auto codes = from_gpu<int8_t>(x8, want.size());
+  const auto codes = from_gpu<int8_t>(x8, static_cast<size_t>(rows * ld8));
   const auto scales = from_gpu<float>(scale, static_cast<size_t>(rows));
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t i = 0; i < cols; ++i) {
       const size_t at = static_cast<size_t>(r * cols + i);
       const float g = 2 * gate[at], u = 2 * up[at], exact = g / (1 + std::exp(-g)) * u;
-      EXPECT_NEAR(static_cast<float>(codes[at]) * scales[static_cast<size_t>(r)], exact,
-                  0.51f * scales[static_cast<size_t>(r)]);
+      EXPECT_NEAR(static_cast<float>(codes[static_cast<size_t>(r * ld8 + byte_place(i))]) *
+                      scales[static_cast<size_t>(r)],
+                  exact, 0.51f * scales[static_cast<size_t>(r)]);
     }
 }
 

@@ -1,10 +1,12 @@
 """The whole program against the golden checkpoints: logits, bytes, and quantization on load."""
 import json
 import os
+import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import kit
-from kit import DENSE, GOLDEN, check, faultkit, floats, test
+from kit import DENSE, GOLDEN, check, device_test, faultkit, floats, test
 
 REFERENCE = {"ROUNDEL_FORCE_KERNEL": "reference"}
 
@@ -123,6 +125,45 @@ def default_logits(program, work):
         limit = dense_kl(folder, want, vocab, stored) if has_activations(folder) else FAST_KL
         lowest = TOP1 if folder.parent == GOLDEN or has_int8_activations(folder) else FULL_SET_TOP1
         check(kl < limit and top1 >= lowest, "%s: KL %g (limit %g), top-1 %g", folder.name, kl, limit, top1)
+
+
+# A GPU rounds activations to BF16 after every operation, so more of these models' near ties fall to the other side: of 32
+# tokens of a case with int8 activations 26 kept their top token (measured), at half the KL that is allowed.
+DEVICE_TOP1 = 0.8
+
+
+@device_test
+def device_logits(program, work):
+    def run(at):
+        index, folder = at
+        ids, want, vocab, stored = expected(folder)
+        own = work / str(index)
+        own.mkdir()
+        got, _ = program.logits(folder, ids, own, "--device", program.device)
+        plan, _ = program.run("plan", folder, "--device", program.device, "--explain")
+        kernels = sorted({w for w in plan.split() if re.match(r"sm\d\d_", w) and not w.endswith(":")})
+        largest, kl, top1 = kit.compare_logits(want, floats(got), vocab)
+        limit = dense_kl(folder, want, vocab, stored) if has_activations(folder) else FAST_KL
+        lowest = DEVICE_TOP1 if has_activations(folder) else TOP1
+        report("%-32s device: max %.4f KL %.2e (limit %.2e) top-1 %.3f %s" % (folder.name, largest, kl, limit, top1,
+                                                                              " ".join(kernels)))
+        return "" if kl < limit and top1 >= lowest else "%s: KL %g (limit %g), top-1 %g" % (folder.name, kl, limit, top1)
+
+    with ThreadPoolExecutor(4) as pool:
+        wrong = [w for w in pool.map(run, enumerate(cases())) if w]
+    check(not wrong, "%s", "; ".join(wrong))
+
+
+@device_test
+def device_on_load_equals_stored(program, work):
+    ids = expected(DENSE, "dense_f32")[0]
+    where = ["--device", program.device]
+    for flags in (["W8A8"], ["W4A16:g32"], ["FP8_DYNAMIC"]):
+        stored = work / flags[0].replace(":", "_")
+        program.run("quantize", DENSE, "-o", stored, "--scheme", *flags)
+        a, _ = program.logits(stored, ids, work, *where)
+        b, _ = program.logits(DENSE, ids, work, "--quantize", *flags, *where)
+        check(a == b, "%s: logits of on-load and stored quantization differ", " ".join(flags))
 
 
 # ---- the same, quantized here ------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ import faultkit  # noqa: E402
 
 DENSE = GOLDEN / "dense" / "tiny_llama"
 TESTS = []
+DEVICE_TESTS = []  # run with --device only
 
 
 class Failure(Exception):
@@ -33,14 +34,20 @@ def test(fn):
     return fn
 
 
+def device_test(fn):
+    DEVICE_TESTS.append(fn)
+    return fn
+
+
 def check(condition, text, *args):
     if not condition:
         raise Failure(text % args if args else text)
 
 
 class Program:
-    def __init__(self, path):
+    def __init__(self, path, device=None):
         self.path = str(Path(path).resolve())
+        self.device = device  # "cuda": where device tests run
 
     def start(self, *argv, env=None, limits=()):
         def prepare():
@@ -113,10 +120,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--roundel", required=True)
     parser.add_argument("--only", default="", help="tests whose name holds this")
+    parser.add_argument("--device", help="cuda: the tests that need a GPU instead of the others")
     opt = parser.parse_args()
-    program = Program(opt.roundel)
+    program = Program(opt.roundel, opt.device)
     passed = failed = 0
-    for fn in TESTS:
+    for fn in DEVICE_TESTS if opt.device else TESTS:
         if opt.only not in fn.__name__:
             continue
         work = Path(tempfile.mkdtemp(prefix="roundel_e2e_"))

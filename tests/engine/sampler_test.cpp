@@ -43,6 +43,17 @@ TEST(Sampler, TopPKeepsTheSmallestSetThatReachesIt) {
   EXPECT_EQ(counts(logits, {.temperature = 1, .top_p = 1.0, .seed = 2}, 3000).size(), 4u);
 }
 
+TEST(Sampler, MinPKeepsTokensNearTheLikeliest) {
+  // Probabilities 0.15, 0.5, 0.05, 0.3: of the likeliest 0.3, 1, 0.1, 0.6.
+  const std::vector<float> logits = {std::log(0.15f), std::log(0.5f), std::log(0.05f), std::log(0.3f)};
+  EXPECT_EQ(counts(logits, {.temperature = 1, .min_p = 0.05, .seed = 2}, 3000).size(), 4u);
+  EXPECT_EQ(counts(logits, {.temperature = 1, .min_p = 0.2, .seed = 2}, 300).size(), 3u);
+  EXPECT_EQ(counts(logits, {.temperature = 1, .min_p = 0.5, .seed = 2}, 300).size(), 2u);
+  EXPECT_EQ(counts(logits, {.temperature = 1, .min_p = 1, .seed = 2}, 300).size(), 1u);
+  // The temperature comes first: 0.3^(1/2) is above a half.
+  EXPECT_EQ(counts(logits, {.temperature = 2, .min_p = 0.5, .seed = 2}, 300).size(), 3u);
+}
+
 TEST(Sampler, FrequenciesFollowTheProbabilities) {
   const std::vector<double> p = {0.5, 0.3, 0.15, 0.05};
   std::vector<float> logits;

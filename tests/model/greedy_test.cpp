@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "base/error.h"
 #include "kernels/device_list.h"
 #include "model/loaded_model.h"
 #include "scheme/scheme_text.h"
@@ -80,6 +82,51 @@ TEST(Greedy, TokensAreThoseOfTheLargestLogitsOnAGpu) {
     const LoadedModel loaded = load(scheme, 0);
     for (const int64_t count : {1, 3, 20}) compare(loaded, count);
   }
+}
+
+// Room for the model and little more: requests that do not fit are errors, and leave those that fit as they were.
+TEST(Greedy, AfterARequestThatDoesNotFitSmallerOnesRunOnAGpu) {
+  if (device_count() == 0) GTEST_SKIP() << "no GPU";
+  setenv("ROUNDEL_GPU_MEMORY_MIB", "140", 1);
+  const LoadedModel loaded = load("W4A16:g128", 0);
+  unsetenv("ROUNDEL_GPU_MEMORY_MIB");
+  compare(loaded, 3);
+  const Model& model = *loaded.model;
+  const size_t before = model.device()->allocated();
+  for (int i = 0; i < 5; ++i) {  // the cache
+    KvCache cache = model.make_cache(8192);
+    EXPECT_THROW(
+        {
+          for (int64_t s = 0; s < 8192; ++s) cache.reserve(s, 64);
+        },
+        Error);
+  }
+  EXPECT_EQ(model.device()->allocated(), before);
+  const std::vector<int32_t> prompt(500, 7);
+  for (int i = 0; i < 5; ++i) {  // activations
+    KvCache cache = model.make_cache(80);
+    std::vector<SequenceStep> steps;
+    for (int64_t s = 0; s < 80; ++s) steps.push_back({s, prompt});
+    std::vector<float> logits(80 * 512);
+    EXPECT_THROW(model.next_logits(steps, cache, logits.data(), 512, *loaded.pool), Error);
+    for (int64_t s = 0; s < 80; ++s) EXPECT_EQ(cache.length(s), 0);
+  }
+  EXPECT_LE(model.device()->allocated(), before);
+  for (const int64_t count : {1, 3, 20}) compare(loaded, count);
+}
+
+TEST(Greedy, AModelThatDoesNotFitIsRefusedBeforeItIsRead) {
+  if (device_count() == 0) GTEST_SKIP() << "no GPU";
+  setenv("ROUNDEL_GPU_MEMORY_MIB", "50", 1);
+  try {
+    load("", 0);
+    FAIL() << "it fits";
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    for (const char* part : {"cuda:0 has no room for the model", "weights need", "50 of ", "MiB are free"})
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+  unsetenv("ROUNDEL_GPU_MEMORY_MIB");
 }
 
 }  // namespace

@@ -2,8 +2,133 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+
 namespace roundel {
 namespace {
+
+// Host memory as a device, so much of it.
+class FakeDevice : public Device {
+ public:
+  explicit FakeDevice(size_t limit) : limit_(limit) {}
+  const DeviceInfo& info() const override { return info_; }
+  DeviceStream stream() override { return nullptr; }
+  void* allocate(size_t bytes, const char* what) override {
+    if (allocated_ + bytes > limit_) fail(ErrorCode::kLimit, "no room for {} bytes of {}", bytes, what);
+    void* memory = std::malloc(bytes);
+    sizes_[memory] = bytes;
+    allocated_ += bytes;
+    return memory;
+  }
+  void release(void* memory) noexcept override {
+    allocated_ -= sizes_.at(memory);
+    sizes_.erase(memory);
+    std::free(memory);
+  }
+  void* allocate_pinned(size_t bytes) override { return std::malloc(bytes); }
+  void release_pinned(void* memory) noexcept override { std::free(memory); }
+  size_t allocated() const override { return allocated_; }
+  size_t peak_allocated() const override { return allocated_; }
+  size_t free_memory() const override { return limit_ - allocated_; }
+  void upload(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void upload_from(void* to, size_t bytes, Fill fill, void* context) override { fill(context, to, 0, bytes); }
+  void download(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void copy(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void copy_rows(void*, size_t, const void*, size_t, size_t, size_t) override {}
+  void clear(void* memory, size_t bytes) override { std::memset(memory, 0, bytes); }
+  void synchronize() override {}
+  void begin_record() override {}
+  DeviceGraph end_record() override { return nullptr; }
+  void cancel_record() noexcept override {}
+  void launch(DeviceGraph) override {}
+  void release_graph(DeviceGraph) noexcept override {}
+  void start_timer() override {}
+  double stop_timer() override { return 0; }
+
+ private:
+  DeviceInfo info_;
+  size_t limit_, allocated_ = 0;
+  std::map<void*, size_t> sizes_;
+};
+
+std::vector<uint8_t*> pages_of(const KvCache& cache, int64_t slot) {
+  uint8_t* const* table = cache.device_pages(slot);
+  return {table, table + cache.capacity(slot) / kPageTokens};
+}
+
+constexpr KvShape kBig{.layers = 32, .kv_heads = 8, .head_dim = 128};  // pages of 8 MiB
+
+TEST(KvCache, PagesOnADeviceStayWhereTheyAreAndBelongToOneSlot) {
+  FakeDevice device(size_t{1} << 32);
+  KvCache cache(kBig, 3, device);
+  EXPECT_EQ(device_bytes_per_position(kBig), 131072);
+  cache.reserve(0, 1);
+  cache.reserve(1, 65);
+  const auto first = pages_of(cache, 1);
+  ASSERT_EQ(first.size(), 2u);
+  cache.reserve(2, 64 * 100);  // another table, too
+  cache.reserve(1, 64 * 40);
+  const auto grown = pages_of(cache, 1);
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), grown.begin()));
+  std::set<uint8_t*> all;
+  size_t count = 0;
+  for (const int64_t slot : {0, 1, 2})
+    for (uint8_t* page : pages_of(cache, slot)) {
+      all.insert(page);
+      ++count;
+    }
+  EXPECT_EQ(count, 141u);
+  EXPECT_EQ(all.size(), count);
+  for (auto it = all.begin(); std::next(it) != all.end(); ++it) EXPECT_GE(*std::next(it) - *it, 8 << 20);
+  // Each has what it needs, not what the longest has.
+  EXPECT_LE(cache.device_bytes(), size_t{146} * (8 << 20));
+}
+
+TEST(KvCache, PagesOfAClearedSlotServeOthers) {
+  FakeDevice device(size_t{1} << 32);
+  KvCache cache(kBig, 2, device);
+  cache.reserve(0, 640);
+  const size_t bytes = cache.device_bytes();
+  for (int i = 0; i < 10; ++i) {
+    cache.clear(i % 2);
+    cache.reserve(1 - i % 2, 640);
+    cache.clear(1 - i % 2);
+  }
+  EXPECT_EQ(cache.device_bytes(), bytes);
+}
+
+TEST(KvCache, WithoutRoomNothingChangesAndLessStillFits) {
+  FakeDevice device(size_t{100} << 20);
+  KvCache cache(kBig, 2, device);
+  cache.reserve(0, 64);
+  cache.set_length(0, 60);
+  const auto before = pages_of(cache, 0);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_THROW(cache.reserve(0, 64 * 20), Error);
+    EXPECT_THROW(cache.reserve(1, 64 * 20), Error);
+  }
+  EXPECT_EQ(pages_of(cache, 0), before);
+  EXPECT_EQ(cache.length(0), 60);
+  EXPECT_EQ(cache.capacity(1), 0);
+  cache.reserve(1, 64 * 10);
+  EXPECT_EQ(pages_of(cache, 1).size(), 10u);
+  EXPECT_LE(device.allocated(), size_t{100} << 20);
+}
+
+TEST(KvCache, CodesOfAByteTakeHalf) {
+  KvShape shape = kBig;
+  shape.type = KvType::kE4M3;
+  EXPECT_EQ(device_bytes_per_position(shape), 65536);
+  FakeDevice device(size_t{1} << 30);
+  KvCache cache(shape, 1, device);
+  cache.reserve(0, 64 * 64);
+  EXPECT_EQ(cache.device_bytes(), size_t{64} * (4 << 20));
+}
 
 TEST(KvCache, GrowingKeepsWhatTheSlotHolds) {
   const KvShape shape{.layers = 3, .kv_heads = 2, .head_dim = 4};

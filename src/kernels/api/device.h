@@ -5,7 +5,8 @@
 //   gpu->upload(x.data(), host, bytes);
 //   gpu->synchronize();
 // Everything is queued on the device's one stream. Throws Error(kDevice) with CUDA's own words when a call fails,
-// Error(kLimit) when memory runs out.
+// Error(kLimit) when memory runs out. After an error that ends the program's use of the GPU (an illegal access, say) every
+// call reports that first error.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -39,9 +40,14 @@ class Device {
   virtual void release_pinned(void* memory) noexcept = 0;
   virtual size_t allocated() const = 0;       // bytes now
   virtual size_t peak_allocated() const = 0;  // the most so far
+  // Bytes that allocate() may still give: what the driver says is free, within ROUNDEL_GPU_MEMORY_MIB where that is set.
+  virtual size_t free_memory() const = 0;
 
   // From any host memory, which may be reused on return: goes through a small pinned ring.
   virtual void upload(void* to, const void* from, size_t bytes) = 0;
+  // The same from wherever `fill` reads them: it writes `bytes` bytes from `offset` on into the ring itself.
+  using Fill = void (*)(void* context, void* stage, size_t offset, size_t bytes);
+  virtual void upload_from(void* to, size_t bytes, Fill fill, void* context) = 0;
   // Returns when the bytes are there.
   virtual void download(void* to, const void* from, size_t bytes) = 0;
   // Queued; `from` or `to` is pinned or on the device.
@@ -55,6 +61,7 @@ class Device {
   // What is queued between begin and end is recorded instead of run.
   virtual void begin_record() = 0;
   virtual DeviceGraph end_record() = 0;
+  virtual void cancel_record() noexcept = 0;
   virtual void launch(DeviceGraph graph) = 0;
   virtual void release_graph(DeviceGraph graph) noexcept = 0;
   // Seconds that the device took for what was queued between the two calls.

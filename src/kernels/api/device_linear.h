@@ -48,7 +48,7 @@ struct DeviceLinearArgs {
   const float* x_scale = nullptr;  // (M, ld16 / kScaleColumns)
   bool one_scale = false;          // the same for all columns of a token
   int64_t ld16 = 0;
-  // Codes with one float scale a token, instead of x, where takes_bytes: (M,K) int8 or E4M3, rows ldx8 apart.
+  // Codes with one float scale a token, instead of x, where takes_bytes: as DeviceCodes::x8, rows ldx8 apart.
   const void* x8 = nullptr;
   int64_t ldx8 = 0;
   const float* token_scale = nullptr;  // (M), with x8
@@ -63,6 +63,10 @@ struct DeviceLinearArgs {
   int64_t ldy = 0;
   bool y_bf16 = false;
   bool gated = false;  // rows alternate (RowMap): y (M,N/2) bf16 = silu(gate) * up
+  // Or, where rounds_gate: that, rounded to `form`, as bytes (codes.x8, codes.token_scale) instead of y.
+  DeviceForm form;
+  DeviceCodes codes;
+  uint32_t* counters = nullptr;  // kSmallTokens + 2, zero before and after, with `form`
   int max_parts =
       1;  // y may be that many float matrices, part_stride elements apart, whose sum is the result
   int64_t part_stride = 0;
@@ -80,6 +84,8 @@ struct DeviceLinearKernel {
                       int64_t count, float* out, int64_t ldo, DeviceStream);
   // Whether run() can do `gated` for m tokens.
   bool (*fuses_gate)(const LinearProblem&, int64_t m, const DeviceInfo&);
+  // Whether run() can do `gated` from x8 and round it to this form for m tokens.
+  bool (*rounds_gate)(const LinearProblem&, const DeviceForm&, int64_t m, const DeviceInfo&);
   // Whether run() can do `residual`, and whether it can do `add`, for m tokens.
   bool (*fuses_norm)(const LinearProblem&, int64_t m, const DeviceInfo&);
   bool (*adds)(const LinearProblem&, int64_t m, const DeviceInfo&);

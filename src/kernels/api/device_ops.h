@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/api/device.h"
+#include "kernels/api/encode.h"
 #include "kernels/api/support.h"
 
 namespace roundel {
@@ -13,6 +14,14 @@ namespace roundel {
 constexpr int64_t kScaleColumns = 128;
 // Up to this many tokens linears write floats in parts and quantized activations come as x16; beyond, as bytes or BF16.
 constexpr int64_t kSmallTokens = 64;
+
+// Activations and weights of a byte lie in rows of a multiple of kScaleColumns columns, zero from K on. In a run of
+// kScaleColumns they are exchanged: what a lane of the tensor cores takes of 64 columns (2 q, 2 q + 1, and those 8
+// further, of each 16) lies together, so that weights can be widened to 16 bits on their way into registers.
+constexpr int64_t byte_place(int64_t column) {
+  const int64_t c = column % kScaleColumns;
+  return column - c + c % 8 / 2 * 32 + c / 64 * 16 + c / 16 % 4 * 4 + c / 8 % 2 * 2 + c % 2;
+}
 
 // What a linear wrote: bf16, or float in parts that are to be summed.
 struct DeviceMatrix {
@@ -24,13 +33,28 @@ struct DeviceMatrix {
   const float* row_scale = nullptr;  // (rows), to be multiplied by; null: 1
 };
 
+// How a cache stores keys and values: as BF16, or as codes of a byte, with one scale for the keys of a layer and one for its
+// values.
+enum class KvType : uint8_t { kBF16, kE4M3, kInt8 };
+constexpr int64_t kv_bytes(KvType type) {
+  return type == KvType::kBF16 ? 2 : 1;
+}
+// A cache is made of pages of this many positions of one sequence.
+constexpr int64_t kPageTokens = 64;
+
 // One new token: what kernels need to know of it and of its sequence.
 struct TokenInfo {
   int32_t id = 0;
   int32_t position = 0;
-  uint16_t* cache =
-      nullptr;  // (2 * layers, kv_heads, capacity, D) bf16: keys and values of the token's sequence
-  int64_t capacity = 0;
+  // The sequence's pages, each (2 * layers, kv_heads, kPageTokens, D): a layer's keys, then its values.
+  uint8_t* const* pages = nullptr;
+};
+
+// The cache as kernels read and write it.
+struct DeviceKv {
+  KvType type = KvType::kBF16;
+  float key_scale = 1, value_scale = 1;  // of codes
+  int bits = 8;                          // of kInt8: 2 to 8
 };
 
 // The form that a linear wants its input in (linear/linear_input.h).
@@ -49,7 +73,8 @@ struct DeviceCodes {
   uint16_t* x16 = nullptr;  // (rows,ld16) and x_scale
   float* x_scale = nullptr;
   int64_t ld16 = 0;
-  uint8_t* x8 = nullptr;  // (rows,cols) int8 or E4M3, rows ld8 apart, and token_scale
+  // (rows,ld8) int8 or E4M3 at byte_place(column), zero from `cols` on, and token_scale; ld8: a multiple of kScaleColumns
+  uint8_t* x8 = nullptr;
   int64_t ld8 = 0;
   // bf16, rows ldy apart, zero up to there: the codes themselves, exactly, where token_scale is given, else the values.
   uint16_t* y = nullptr;
@@ -91,9 +116,7 @@ struct RopeArgs {
   const float* q_norm = nullptr;  // (head_dim) or null
   const float* k_norm = nullptr;
   float eps = 0;
-  float key_scale = 0, value_scale = 0;  // of a quantized cache; 0: none
-  int kv_bits = 8;
-  bool kv_float = true;
+  DeviceKv kv;
   uint16_t* q_out = nullptr;  // (tokens,heads,head_dim) bf16
 };
 
@@ -102,6 +125,7 @@ struct DeviceAttentionArgs {
   float scale = 0;
   int64_t window = 0;
   const TokenInfo* info = nullptr;
+  DeviceKv kv;
   const uint16_t* q = nullptr;  // (tokens,heads,head_dim) bf16
   uint16_t* out = nullptr;      // (tokens,heads*head_dim) bf16, rows ldo apart
   int64_t ldo = 0;
@@ -142,6 +166,46 @@ struct PickArgs {
 };
 constexpr int64_t kPickBlocks = 64;
 
+// How the token of a row is drawn: engine/sampler.h says what the numbers mean.
+struct DrawRow {
+  double temperature = 0, top_p = 1, min_p = 0, repetition_penalty = 1;
+  int64_t top_k = 0;
+  uint64_t seed = 0, step = 0;  // of the row's first draw; with each further one `step` counts up
+};
+
+// A token drawn for each row, which becomes the row's next input as in PickArgs.
+struct DrawArgs {
+  PickArgs next;                  // scratch: rows
+  float* logits = nullptr;        // those of `next`; penalties change them
+  const DrawRow* draw = nullptr;  // (rows)
+  uint64_t* weights = nullptr;    // rows * vocab, vocab below 2^23
+  // (rows, vocab / 32 rounded up): a bit for each token of the row's history; drawn tokens are added.
+  uint32_t* seen = nullptr;
+};
+
+// What a linear wrote, through the codes of output_activations and back, in place: float or bf16, one part.
+struct RoundOutputArgs {
+  DeviceMatrix y;
+  int64_t rows = 0, cols = 0;
+  DeviceForm form;  // kInt8Static or kE4M3, with its scale
+};
+
+// Float weights to codes, scales and zero points: byte for byte what codec/encoder.h makes of them (ranges without a
+// search, scales in the type of the source).
+struct DeviceEncodeArgs {
+  int64_t rows = 0, cols = 0;
+  int64_t group = 0;  // columns that share a scale; cols: one a row
+  SourceType source = SourceType::kBF16;
+  const void* x = nullptr;  // (rows,cols)
+  bool e4m3 = false;        // else integers
+  bool symmetric = true;
+  float qmin = 0, qmax = 0;
+  uint8_t* codes = nullptr;        // (rows,cols)
+  float* scales = nullptr;         // (rows,groups)
+  int8_t* zero_points = nullptr;   // (rows,groups), of asymmetric integers
+  uint32_t* not_finite = nullptr;  // counts up for each NaN or infinity
+};
+
 struct DeviceOps {
   const char* name;
   Support (*supports)(const DeviceInfo&);
@@ -157,6 +221,9 @@ struct DeviceOps {
   void (*scale_rows)(const DeviceMatrix& y, int64_t rows, int64_t cols, const float* scale, const float* bias,
                      DeviceStream);
   void (*pick)(const PickArgs&, DeviceStream);
+  void (*draw)(const DrawArgs&, DeviceStream);
+  void (*round_output)(const RoundOutputArgs&, DeviceStream);
+  void (*encode)(const DeviceEncodeArgs&, DeviceStream);
   // y (rows,cols) bf16 = float x; columns up to ldy become zero.
   void (*to_bf16)(const float* x, int64_t ldx, int64_t rows, int64_t cols, uint16_t* y, int64_t ldy,
                   DeviceStream);

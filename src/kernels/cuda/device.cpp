@@ -1,8 +1,10 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
+#include <string>
 
 #include "base/error.h"
 #include "kernels/cuda/common/launch.h"
@@ -11,12 +13,52 @@
 namespace roundel {
 namespace cuda {
 
+namespace {
+
+// The first error after which CUDA refuses every further call of this process.
+std::string lost_because;
+
+// Whether the same call, or another, may succeed later.
+bool passes(cudaError_t code) {
+  switch (code) {
+    case cudaErrorMemoryAllocation:
+    case cudaErrorInvalidValue:
+    case cudaErrorInvalidConfiguration:
+    case cudaErrorInvalidResourceHandle:
+    case cudaErrorInvalidDevice:
+    case cudaErrorInvalidDevicePointer:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorLaunchOutOfResources:
+    case cudaErrorNotReady:
+    case cudaErrorNotSupported:
+    case cudaErrorStreamCaptureUnsupported:
+    case cudaErrorStreamCaptureInvalidated:
+    case cudaErrorStreamCaptureImplicit:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 void check(int status, const char* what) {
   if (status == cudaSuccess) return;
   const auto code = static_cast<cudaError_t>(status);
   static_cast<void>(cudaGetLastError());
-  fail(code == cudaErrorMemoryAllocation ? ErrorCode::kLimit : ErrorCode::kDevice, "CUDA: {} ({}) in {}",
-       cudaGetErrorString(code), cudaGetErrorName(code), what);
+  if (code == cudaErrorMemoryAllocation)
+    fail(
+        ErrorCode::kLimit,
+        "CUDA: {} ({}) in {}: the GPU's memory is used up, by this program or others (nvidia-smi shows them)",
+        cudaGetErrorString(code), cudaGetErrorName(code), what);
+  const std::string text =
+      fmt::format("CUDA: {} ({}) in {}", cudaGetErrorString(code), cudaGetErrorName(code), what);
+  if (passes(code)) throw Error(ErrorCode::kDevice, text);
+  if (lost_because.empty())
+    lost_because =
+        text +
+        ", or in work that was queued before; this program can not use the GPU any more: start it again";
+  throw Error(ErrorCode::kDevice, lost_because);
 }
 
 namespace {
@@ -51,6 +93,17 @@ void* Workspace::take(size_t bytes) {
 namespace {
 
 using cuda::check;
+
+// ROUNDEL_GPU_MEMORY_MIB: the most that allocate() gives; 0: all there is.
+size_t memory_limit() {
+  const char* text = std::getenv("ROUNDEL_GPU_MEMORY_MIB");
+  if (!text || !*text) return 0;
+  char* end = nullptr;
+  const unsigned long long mib = std::strtoull(text, &end, 10);
+  if (*end || mib == 0 || mib > (1 << 24))
+    fail(ErrorCode::kUsage, "ROUNDEL_GPU_MEMORY_MIB is \"{}\", expected a number of MiB", text);
+  return static_cast<size_t>(mib) << 20;
+}
 
 class CudaDevice : public Device {
  public:
@@ -87,16 +140,16 @@ class CudaDevice : public Device {
 
   void* allocate(size_t bytes, const char* what) override {
     void* memory = nullptr;
-    const cudaError_t status = cudaMalloc(&memory, std::max<size_t>(bytes, 1));
+    const bool allowed = limit_ == 0 || allocated_ + bytes <= limit_;
+    const cudaError_t status =
+        allowed ? cudaMalloc(&memory, std::max<size_t>(bytes, 1)) : cudaErrorMemoryAllocation;
     if (status == cudaErrorMemoryAllocation) {
       static_cast<void>(cudaGetLastError());
-      size_t free_bytes = 0, total = 0;
-      check(cudaMemGetInfo(&free_bytes, &total), "asking for free memory");
       fail(ErrorCode::kLimit,
-           "cuda:{} has no room for {} MiB of {}: {} of {} MiB are free, this program holds {} MiB; use "
-           "another "
-           "GPU, a smaller model or scheme, or a shorter context",
-           info_.index, bytes >> 20, what, free_bytes >> 20, total >> 20, allocated_ >> 20);
+           "cuda:{} has no room for {:.1f} MiB of {}: {} of {} MiB are free, this program holds {} MiB; use "
+           "another GPU, a smaller model or scheme, a shorter context or fewer sequences",
+           info_.index, static_cast<double>(bytes) / (1 << 20), what, free_memory() >> 20,
+           info_.total_memory >> 20, allocated_ >> 20);
     }
     check(status, what);
     sizes_[memory] = bytes;
@@ -119,13 +172,24 @@ class CudaDevice : public Device {
   void release_pinned(void* memory) noexcept override { cudaFreeHost(memory); }
   size_t allocated() const override { return allocated_; }
   size_t peak_allocated() const override { return peak_; }
+  size_t free_memory() const override {
+    size_t free_bytes = 0, total = 0;
+    check(cudaMemGetInfo(&free_bytes, &total), "asking for free memory");
+    return limit_ == 0 ? free_bytes : std::min(free_bytes, limit_ - std::min(limit_, allocated_));
+  }
 
   void upload(void* to, const void* from, size_t bytes) override {
+    const auto fill = [](void* source, void* stage, size_t offset, size_t n) {
+      std::memcpy(stage, static_cast<const uint8_t*>(source) + offset, n);
+    };
+    upload_from(to, bytes, fill, const_cast<void*>(from));
+  }
+  void upload_from(void* to, size_t bytes, Fill fill, void* context) override {
     for (size_t at = 0; at < bytes; at += kStageBytes) {
       const size_t n = std::min(kStageBytes, bytes - at);
       Stage& stage = ring_[next_stage_++ % kStages];
       check(cudaEventSynchronize(stage.done), "waiting for a copy to the GPU");
-      std::memcpy(stage.memory, static_cast<const uint8_t*>(from) + at, n);
+      fill(context, stage.memory, at, n);
       copy(static_cast<uint8_t*>(to) + at, stage.memory, n);
       check(cudaEventRecord(stage.done, stream_), "recording an event");
     }
@@ -165,6 +229,12 @@ class CudaDevice : public Device {
     check(status, "making a graph ready");
     return ready;
   }
+  void cancel_record() noexcept override {
+    cudaGraph_t graph = nullptr;
+    cudaStreamEndCapture(stream_, &graph);
+    if (graph) cudaGraphDestroy(graph);
+    static_cast<void>(cudaGetLastError());
+  }
   void launch(DeviceGraph graph) override {
     check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_), "launching a graph");
   }
@@ -191,6 +261,7 @@ class CudaDevice : public Device {
   cudaEvent_t timer_start_ = nullptr, timer_stop_ = nullptr;
   Stage ring_[kStages];
   size_t next_stage_ = 0, allocated_ = 0, peak_ = 0;
+  size_t limit_ = memory_limit();
   std::map<void*, size_t> sizes_;
 };
 

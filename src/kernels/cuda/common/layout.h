@@ -6,11 +6,16 @@
 // unit = codes | scales (sets,16) | zero points (sets,16) int8; sets: scales of a row in a unit, 0 when a row has one
 // scale, which is kept after all units: row scales (N) float | row zero points (N) int8.
 // Units of one row block follow one another along K.
+//
+// Bytes with one scale a row and no zero point are plain rows instead, whose columns are exchanged as byte_place() says
+// (kernels/api/device_ops.h): tensor cores multiply them as they are, and so does cuBLASLt; int8 is signed there.
+// A "unit" is 16 rows and 128 columns then. Row scales follow as above.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/api/device_linear.h"
+#include "kernels/api/device_ops.h"
 
 namespace roundel::cuda {
 
@@ -20,7 +25,8 @@ constexpr int64_t kUnitCodeBytes = 1024;
 struct UnitLayout {
   int64_t n = 0, k = 0, group = 0;
   int bits = 4;       // 4 or 8, of a stored code
-  bool e4m3 = false;  // else integers, stored with an offset of 2^(bits-1)
+  bool rows = false;  // plain rows of bytes
+  bool e4m3 = false;  // else integers, in units stored with an offset of 2^(bits-1)
   bool zero = false;
   bool wide_scale = false;  // float instead of bf16
   int64_t unit_k = 0;       // columns of a unit
@@ -44,13 +50,15 @@ inline UnitLayout unit_layout(const LinearProblem& p) {
   u.bits = !u.e4m3 && p.bits <= 4 ? 4 : 8;
   u.zero = p.has_zero_point;
   u.wide_scale = p.scale_type != ScaleType::kBF16;
-  u.unit_k = kUnitCodeBytes * 8 / u.bits / kUnitRows;
+  u.rows = u.bits == 8 && p.group >= p.k && !u.zero;
+  u.unit_k = u.rows ? kScaleColumns : kUnitCodeBytes * 8 / u.bits / kUnitRows;
   u.sets = p.group >= p.k ? 0 : p.group >= u.unit_k ? 1 : u.unit_k / p.group;
   u.units_k = (p.k + u.unit_k - 1) / u.unit_k;
-  if (u.bits == 8) u.units_k = (u.units_k + 1) / 2 * 2;  // whole runs of kScaleColumns
+  if (u.bits == 8 && !u.rows) u.units_k = (u.units_k + 1) / 2 * 2;  // whole runs of kScaleColumns
   u.units_n = (p.n + kUnitRows - 1) / kUnitRows;
   u.scale_bytes = u.wide_scale ? 4 : 2;
-  u.unit_bytes = kUnitCodeBytes + u.sets * kUnitRows * (u.scale_bytes + (u.zero ? 1 : 0));
+  u.unit_bytes = u.rows ? kUnitRows * u.unit_k
+                        : kUnitCodeBytes + u.sets * kUnitRows * (u.scale_bytes + (u.zero ? 1 : 0));
   u.row_scales = u.units_k * u.units_n * u.unit_bytes;
   u.row_zeros = u.row_scales + (u.sets == 0 ? u.units_n * kUnitRows * 4 : 0);
   u.bytes = u.row_zeros + (u.sets == 0 && u.zero ? u.units_n * kUnitRows : 0);
@@ -75,6 +83,11 @@ constexpr CodePlace code_place(int bits, int row, int column) {
     place.byte = word / 4 * 512 + lane * 16 + word % 4 * 4 + high_row * 2 + odd;
   }
   return place;
+}
+
+// Bytes of a plain row.
+constexpr int64_t row_bytes(const UnitLayout& u) {
+  return u.units_k * u.unit_k;
 }
 
 constexpr int64_t unit_offset(const UnitLayout& u, int64_t row, int64_t column) {

@@ -4,7 +4,7 @@
 
 namespace roundel::cuda {
 
-constexpr int64_t kScaleRun = 128;  // kScaleColumns of kernels/api/device_linear.h
+constexpr int64_t kScaleRun = kScaleColumns;
 
 struct Quantizer {
   DeviceForm::Kind kind;
@@ -20,6 +20,15 @@ struct Quantizer {
     }
     const float q = t + zero;  // comparisons send NaN to `hi`, as on the CPU
     return rintf(fmaxf(lo, q < hi ? q : hi)) - zero;
+  }
+  // The same as a byte: E4M3 or int8.
+  __device__ uint8_t byte(float x) const {
+    if (kind == DeviceForm::Kind::kE4M3)
+      return static_cast<uint8_t>(__nv_cvt_float_to_fp8(x / scale, __NV_SATFINITE, __NV_E4M3));
+    return static_cast<uint8_t>(static_cast<int>(code(x)));
+  }
+  __device__ uint16_t bytes(float even, float odd) const {
+    return static_cast<uint16_t>(byte(even) | byte(odd) << 8);
   }
 };
 
@@ -63,10 +72,6 @@ __device__ inline void quantize_token(const DeviceForm& form, const float* value
     const float code = q.code(values[i]);
     if (x16)
       x16[i] = __half_as_ushort(__float2half_rn(code));
-    else if (x8)
-      x8[i] = form.kind == DeviceForm::Kind::kE4M3
-                  ? static_cast<uint8_t>(__nv_cvt_float_to_fp8(code, __NV_SATFINITE, __NV_E4M3))
-                  : static_cast<uint8_t>(static_cast<int>(code));
     else
       y[i] = float_to_bf16_bits(to.token_scale ? code : code * q.scale);
   };
@@ -84,7 +89,13 @@ __device__ inline void quantize_token(const DeviceForm& form, const float* value
       }
     }
     const Quantizer q = make_quantizer(form, top, lo, hi);
-    for (int64_t i = tid; i < cols; i += threads) emit(q, i);
+    if (x8)
+      for (int64_t i = 2 * tid; i < to.ld8; i += 2 * threads)
+        *reinterpret_cast<uint16_t*>(x8 + byte_place(i)) = i + 1 < cols ? q.bytes(values[i], values[i + 1])
+                                                           : i < cols   ? uint16_t{q.byte(values[i])}
+                                                                        : uint16_t{0};
+    else
+      for (int64_t i = tid; i < cols; i += threads) emit(q, i);
     if (x16)
       for (int64_t c = tid; c < to.ld16 / kScaleRun; c += threads) x_scale[c] = q.scale;
     if (to.token_scale && tid == 0) to.token_scale[row] = q.scale;
@@ -104,17 +115,6 @@ __device__ inline void quantize_token(const DeviceForm& form, const float* value
     for (int64_t i = cols + tid; i < to.ld16; i += threads) x16[i] = 0;
   else if (y)
     for (int64_t i = cols + tid; i < to.ldy; i += threads) y[i] = 0;
-}
-
-// A key or value on its way into a quantized cache.
-__device__ inline float through_cache(const RopeArgs& a, float x, float scale) {
-  if (scale <= 0) return x;
-  DeviceForm form;
-  form.kind = a.kv_float ? DeviceForm::Kind::kE4M3 : DeviceForm::Kind::kInt;
-  form.bits = a.kv_bits;
-  form.scale = scale;
-  const Quantizer q = make_quantizer(form, 0, 0, 0);
-  return q.code(x) * scale;
 }
 
 }  // namespace roundel::cuda

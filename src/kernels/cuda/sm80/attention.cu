@@ -1,6 +1,6 @@
 // Attention of single tokens over the cache: a block takes the query heads that share one key/value head, and a part of
 // the keys; the last block of a token puts the parts together, always in the same order (flash decoding; Dao 2023).
-#include "kernels/cuda/common/device.cuh"
+#include "kernels/cuda/common/cache.cuh"
 #include "kernels/cuda/sm80/kernels.h"
 
 namespace roundel::cuda {
@@ -13,15 +13,6 @@ struct Sums {  // of one query head: running maximum, sum of weights, weighted v
   float top = -INFINITY, weight = 0, v[8] = {};
 };
 
-__device__ __forceinline__ void widen8(const uint4& w, float* to) {
-  const uint32_t words[4] = {w.x, w.y, w.z, w.w};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    to[2 * i] = __uint_as_float(words[i] << 16);
-    to[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
-  }
-}
-
 __device__ __forceinline__ void merge(Sums& a, float top, float weight, const float* v) {
   const float both = fmaxf(a.top, top);
   if (both == -INFINITY) return;
@@ -33,7 +24,7 @@ __device__ __forceinline__ void merge(Sums& a, float top, float weight, const fl
 }
 
 // kLanes: lanes that share a key, a power of two, 8 * kLanes >= head_dim.
-template <int kLanes>
+template <int kLanes, KvType kType>
 __global__ void __launch_bounds__(kWarps * 32) attention_kernel(const DeviceAttentionArgs a) {
   constexpr int kKeysAtOnce = 32 / kLanes, kColumns = 8 * kLanes;
   __shared__ float parts[kWarps][kHeads][kColumns + 2];
@@ -55,17 +46,16 @@ __global__ void __launch_bounds__(kWarps * 32) attention_kernel(const DeviceAtte
   if (split >= used) return;
   const int first = begin + split * per_part, stop = min(end, first + per_part);
 
-  const int64_t at = ((2 * a.layer * a.kv_heads) + kv_head) * info.capacity * d + part_lane * 8;
-  const uint16_t* keys = info.cache + at;
-  const uint16_t* values = keys + a.kv_heads * info.capacity * d;
+  const int64_t keys = head_in_page(a.layer, false, a.kv_heads, kv_head, d) + part_lane * 8;
+  const int64_t values = head_in_page(a.layer, true, a.kv_heads, kv_head, d) + part_lane * 8;
   float q[kHeads][8] = {};
-  const float scale = a.scale * 1.44269504f;
+  const float scale = a.scale * 1.44269504f * a.kv.key_scale;
 #pragma unroll
   for (int h = 0; h < kHeads; ++h)
     if (h < heads && in_head) {
-      widen8(
-          *reinterpret_cast<const uint4*>(a.q + (int64_t{token} * a.heads + head0 + h) * d + part_lane * 8),
-          q[h]);
+      widen8(read_kv8<KvType::kBF16>(reinterpret_cast<const uint8_t*>(a.q),
+                                     (int64_t{token} * a.heads + head0 + h) * d + part_lane * 8),
+             q[h]);
 #pragma unroll
       for (int i = 0; i < 8; ++i) q[h][i] *= scale;
     }
@@ -74,14 +64,16 @@ __global__ void __launch_bounds__(kWarps * 32) attention_kernel(const DeviceAtte
   constexpr int kUnroll = 4, kStep = kWarps * kKeysAtOnce;
   for (int key0 = first + warp * kKeysAtOnce + lane / kLanes; key0 - lane / kLanes < stop;
        key0 += kUnroll * kStep) {
-    uint4 k_raw[kUnroll], v_raw[kUnroll];
+    KvRaw<kType> k_raw[kUnroll], v_raw[kUnroll];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       const int key = key0 + u * kStep;
-      k_raw[u] = v_raw[u] = {0, 0, 0, 0};
+      k_raw[u] = v_raw[u] = {};
       if (key < stop && in_head) {
-        k_raw[u] = *reinterpret_cast<const uint4*>(keys + int64_t{key} * d);
-        v_raw[u] = *reinterpret_cast<const uint4*>(values + int64_t{key} * d);
+        const uint8_t* page = info.pages[key / kPageTokens];
+        const int64_t row = key % kPageTokens * int64_t{d};
+        k_raw[u] = read_kv8<kType>(page, keys + row);
+        v_raw[u] = read_kv8<kType>(page, values + row);
       }
     }
 #pragma unroll
@@ -120,7 +112,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_kernel(const DeviceAtte
   }
   __syncthreads();
   const auto finish = [&](int h, int i, float x) {
-    a.out[token * a.ldo + int64_t{head0 + h} * d + i] = float_to_bf16_bits(x);
+    a.out[token * a.ldo + int64_t{head0 + h} * d + i] = float_to_bf16_bits(x * a.kv.value_scale);
   };
   const int width = d + 2;
   for (int at_out = tid; at_out < heads * d; at_out += kWarps * 32) {
@@ -170,17 +162,24 @@ __global__ void __launch_bounds__(kWarps * 32) attention_kernel(const DeviceAtte
   }
 }
 
+template <KvType kType>
+void run(const DeviceAttentionArgs& a, DeviceStream stream) {
+  const int64_t tiles = (a.heads / a.kv_heads + kHeads - 1) / kHeads;
+  const dim3 grid(static_cast<unsigned>(a.splits), static_cast<unsigned>(a.kv_heads * tiles),
+                  static_cast<unsigned>(a.tokens));
+  const auto kernel = a.head_dim <= 64    ? attention_kernel<8, kType>
+                      : a.head_dim <= 128 ? attention_kernel<16, kType>
+                                          : attention_kernel<32, kType>;
+  launch(kernel, grid, kWarps * 32, 0, stream, "attention", a);
+}
+
 }  // namespace
 
 void attention(const DeviceAttentionArgs& a, DeviceStream stream) {
   if (a.one_sequence && prompt_attention_fits(a)) return prompt_attention(a, stream);
-  const int64_t tiles = (a.heads / a.kv_heads + kHeads - 1) / kHeads;
-  const dim3 grid(static_cast<unsigned>(a.splits), static_cast<unsigned>(a.kv_heads * tiles),
-                  static_cast<unsigned>(a.tokens));
-  const auto kernel = a.head_dim <= 64    ? attention_kernel<8>
-                      : a.head_dim <= 128 ? attention_kernel<16>
-                                          : attention_kernel<32>;
-  launch(kernel, grid, kWarps * 32, 0, stream, "attention", a);
+  (a.kv.type == KvType::kBF16   ? run<KvType::kBF16>
+   : a.kv.type == KvType::kE4M3 ? run<KvType::kE4M3>
+                                : run<KvType::kInt8>)(a, stream);
 }
 
 }  // namespace roundel::cuda

@@ -1,6 +1,6 @@
 // Attention of a prompt: 64 queries of a head at a time over tiles of 64 keys, on tensor cores, with an online softmax
 // (FlashAttention-2; Dao 2023). Scores and sums are float, weights are rounded to bf16 for the second product.
-#include "kernels/cuda/common/device.cuh"
+#include "kernels/cuda/common/cache.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/sm80/kernels.h"
 
@@ -8,6 +8,7 @@ namespace roundel::cuda {
 namespace {
 
 constexpr int kThreads = 128, kTile = 64;
+static_assert(kTile == kPageTokens);  // a tile of keys is a page's
 
 // Rows of kD bf16, 16-byte pieces exchanged by row so that ldmatrix meets no bank twice.
 template <int kD>
@@ -24,7 +25,20 @@ __device__ void load_tile(uint32_t to, const uint16_t* from, int64_t stride, int
   }
 }
 
-template <int kD>
+// The same of codes of a byte, which become bf16, exactly.
+template <int kD, KvType kType>
+__device__ void load_codes(uint8_t* to, const uint8_t* page, int64_t first, int rows) {
+  constexpr int kPieces = kD / 8;
+  for (int i = threadIdx.x; i < kTile * kPieces; i += kThreads) {
+    const int row = i / kPieces, piece = i % kPieces;
+    float x[8];
+    widen8(read_kv8<kType>(page, first + min(row, rows - 1) * kD + piece * 8), x);
+    *reinterpret_cast<uint4*>(to + place<kD>(row, piece)) = {pack_bf16(x[0], x[1]), pack_bf16(x[2], x[3]),
+                                                             pack_bf16(x[4], x[5]), pack_bf16(x[6], x[7])};
+  }
+}
+
+template <int kD, KvType kType>
 __global__ void __launch_bounds__(kThreads) prompt_kernel(const DeviceAttentionArgs a) {
   extern __shared__ __align__(128) uint8_t shared[];
   let_next_start();
@@ -37,24 +51,31 @@ __global__ void __launch_bounds__(kThreads) prompt_kernel(const DeviceAttentionA
   const TokenInfo info = a.info[0];
   const int start = info.position, tokens = static_cast<int>(a.tokens), q0 = tile * kTile;
   const int q_rows = min(kTile, tokens - q0);
-  const uint16_t* keys = info.cache + (2 * a.layer * a.kv_heads + kv_head) * info.capacity * kD;
-  const uint16_t* values = keys + a.kv_heads * info.capacity * kD;
+  const int64_t keys = head_in_page(a.layer, false, a.kv_heads, kv_head, kD);
+  const int64_t values = head_in_page(a.layer, true, a.kv_heads, kv_head, kD);
   const int end = start + q0 + q_rows;  // keys that any query of the tile sees
   const int begin = a.window > 0 ? max(0, start + q0 + 1 - static_cast<int>(a.window)) / kTile * kTile : 0;
   const int tiles = (end - begin + kTile - 1) / kTile;
 
   load_tile<kD>(q_at, a.q + (int64_t{q0} * a.heads + head) * kD, a.heads * kD, q_rows);
   const auto load_kv = [&](int t) {
-    const uint32_t to = base + kTileBytes * (1 + 2 * (t % 2));
+    const uint32_t to = kTileBytes * (1 + 2 * (t % 2));
     const int key0 = begin + t * kTile;
-    load_tile<kD>(to, keys + int64_t{key0} * kD, kD, end - key0);
-    load_tile<kD>(to + kTileBytes, values + int64_t{key0} * kD, kD, end - key0);
+    const uint8_t* page = info.pages[key0 / kTile];
+    if constexpr (kType == KvType::kBF16) {
+      const auto* at = reinterpret_cast<const uint16_t*>(page);
+      load_tile<kD>(base + to, at + keys, kD, end - key0);
+      load_tile<kD>(base + to + kTileBytes, at + values, kD, end - key0);
+    } else {
+      load_codes<kD, kType>(shared + to, page, keys, end - key0);
+      load_codes<kD, kType>(shared + to + kTileBytes, page, values, end - key0);
+    }
   };
   load_kv(0);
   commit_copies();
 
   float out[kD / 8][4] = {}, top[2] = {-INFINITY, -INFINITY}, weight[2] = {};
-  const float scale = a.scale * 1.44269504f;
+  const float scale = a.scale * 1.44269504f * a.kv.key_scale;
   const int row0 =
       start + q0 + warp * 16 + lane / 4;  // position of this lane's first row; the second is 8 further
   for (int t = 0; t < tiles; ++t) {
@@ -125,12 +146,19 @@ __global__ void __launch_bounds__(kThreads) prompt_kernel(const DeviceAttentionA
     weight[r] += __shfl_xor_sync(~0u, weight[r], 2);
     const int row = warp * 16 + lane / 4 + 8 * r;
     if (row >= q_rows) continue;
+    const float share = a.kv.value_scale / weight[r];
     uint16_t* to = a.out + (q0 + row) * a.ldo + int64_t{head} * kD + lane % 4 * 2;
 #pragma unroll
     for (int d = 0; d < kD / 8; ++d)
-      *reinterpret_cast<uint32_t*>(to + d * 8) =
-          pack_bf16(out[d][2 * r] / weight[r], out[d][2 * r + 1] / weight[r]);
+      *reinterpret_cast<uint32_t*>(to + d * 8) = pack_bf16(out[d][2 * r] * share, out[d][2 * r + 1] * share);
   }
+}
+
+template <KvType kType>
+void run(const DeviceAttentionArgs& a, DeviceStream stream) {
+  const dim3 grid(static_cast<unsigned>((a.tokens + kTile - 1) / kTile), static_cast<unsigned>(a.heads));
+  launch(a.head_dim == 64 ? prompt_kernel<64, kType> : prompt_kernel<128, kType>, grid, kThreads,
+         static_cast<size_t>(5 * kTile * a.head_dim * 2), stream, "prompt attention", a);
 }
 
 }  // namespace
@@ -140,9 +168,9 @@ bool prompt_attention_fits(const DeviceAttentionArgs& a) {
 }
 
 void prompt_attention(const DeviceAttentionArgs& a, DeviceStream stream) {
-  const dim3 grid(static_cast<unsigned>((a.tokens + kTile - 1) / kTile), static_cast<unsigned>(a.heads));
-  launch(a.head_dim == 64 ? prompt_kernel<64> : prompt_kernel<128>, grid, kThreads,
-         static_cast<size_t>(5 * kTile * a.head_dim * 2), stream, "prompt attention", a);
+  (a.kv.type == KvType::kBF16   ? run<KvType::kBF16>
+   : a.kv.type == KvType::kE4M3 ? run<KvType::kE4M3>
+                                : run<KvType::kInt8>)(a, stream);
 }
 
 }  // namespace roundel::cuda

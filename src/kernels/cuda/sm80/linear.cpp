@@ -139,34 +139,33 @@ int any_run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArg
 }
 
 // ---- integers and E4M3 in units ----
-// Products of bytes: rows of codes, a block at a time, by cuBLASLt. E4M3 is scaled there, int8 by a kernel after.
+// Products of bytes by cuBLASLt, which reads the packed rows. E4M3 is scaled there, int8 by a kernel after.
 int multiply_bytes(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a,
                    DeviceStream stream) {
   Workspace space(a.workspace, a.workspace_bytes);
-  const bool whole = p.code == CodeType::kInt;
-  const auto* scales = reinterpret_cast<const float*>(packed + unit_layout(p).row_scales);
-  const int64_t rows_at_once = block_rows(p);
+  const UnitLayout u = unit_layout(p);
+  const auto* scales = reinterpret_cast<const float*>(packed + u.row_scales);
   BlasProblem b;
-  b.m = a.m, b.k = p.k, b.x = a.x8, b.ldx = a.ldx8, b.ldw = p.k, b.y_bf16 = a.y_bf16;
-  b.operands = whole ? BlasOperands::kInt8 : BlasOperands::kE4M3;
+  b.m = a.m, b.n = p.n, b.k = row_bytes(u), b.x = a.x8, b.ldx = a.ldx8, b.ldw = row_bytes(u);
+  b.y_bf16 = a.y_bf16;
+  b.operands = u.e4m3 ? BlasOperands::kE4M3 : BlasOperands::kInt8;
   b.workspace_bytes = kBlasWorkspace;
   b.workspace = space.take(kBlasWorkspace);
-  auto* w = static_cast<uint8_t*>(space.take(static_cast<size_t>(rows_at_once * p.k)));
-  b.w = w;
-  // int32 sums of some tokens at a time
-  const int64_t ld_sums = std::min(rows_at_once, p.n), tokens = std::min(a.m, kBlockSums / ld_sums / 16 * 16);
-  int32_t* sums =
-      whole ? static_cast<int32_t*>(space.take(static_cast<size_t>(tokens * ld_sums) * 4)) : nullptr;
+  b.w = packed;
+  if (u.e4m3) {
+    b.x_scale = a.token_scale, b.w_scale = scales, b.y = a.y, b.ldy = a.ldy;
+    blas_multiply(b, stream);
+    finish(a, p.n, stream);
+    return 1;
+  }
+  // int32 sums of some tokens and rows at a time
+  const int64_t rows_at_once = block_rows(p), ld_sums = std::min(rows_at_once, p.n);
+  const int64_t tokens = std::min(a.m, kBlockSums / ld_sums / 16 * 16);
+  auto* sums = static_cast<int32_t*>(space.take(static_cast<size_t>(tokens * ld_sums) * 4));
+  b.y = sums, b.ldy = ld_sums;
   for (int64_t row0 = 0; row0 < p.n; row0 += rows_at_once) {
     b.n = std::min(rows_at_once, p.n - row0);
-    unpack_unit_bytes(p, packed, row0, b.n, w, stream);
-    if (!whole) {
-      b.x_scale = a.token_scale, b.w_scale = scales + row0;
-      b.y = y_at(a, row0), b.ldy = a.ldy;
-      blas_multiply(b, stream);
-      continue;
-    }
-    b.y = sums, b.ldy = ld_sums;
+    b.w = packed + row0 * row_bytes(u);
     for (int64_t first = 0; first < a.m; first += tokens) {
       b.m = std::min(tokens, a.m - first);
       b.x = static_cast<const uint8_t*>(a.x8) + first * a.ldx8;
@@ -187,18 +186,22 @@ int units_run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearA
 
 }  // namespace
 
-bool never_takes_bytes(const LinearProblem&, const DeviceForm&, int64_t, const DeviceInfo&) {
-  return false;
+bool takes_codes(const LinearProblem& p, const DeviceForm& form) {
+  using Kind = DeviceForm::Kind;
+  const UnitLayout u = unit_layout(p);
+  if (!u.rows || form.group != 0) return false;
+  if (u.e4m3) return form.kind == Kind::kE4M3;
+  return p.code == CodeType::kInt &&
+         (form.kind == Kind::kInt8 || (form.kind == Kind::kInt8Static && form.zero_point == 0));
 }
 bool units_take_bytes(const LinearProblem& p, const DeviceForm& form, int64_t m, const DeviceInfo& info) {
-  const bool whole = p.code == CodeType::kInt && unit_layout(p).bits == 8 &&
-                     (form.kind == DeviceForm::Kind::kInt8 ||
-                      (form.kind == DeviceForm::Kind::kInt8Static && form.zero_point == 0));
-  const bool e4m3 = p.code == CodeType::kE4M3 && form.kind == DeviceForm::Kind::kE4M3 && info.major == 9;
-  return (whole || e4m3) && m > kSmallTokens && form.group == 0 && p.group >= p.k && !p.has_zero_point &&
-         p.k % 16 == 0 && p.n % 16 == 0;
+  return takes_codes(p, form) && (p.code == CodeType::kInt || info.major == 9) && m > kSmallTokens &&
+         p.n % 16 == 0;
 }
 bool never_fuses(const LinearProblem&, int64_t, const DeviceInfo&) {
+  return false;
+}
+bool never_rounds(const LinearProblem&, const DeviceForm&, int64_t, const DeviceInfo&) {
   return false;
 }
 
@@ -244,15 +247,34 @@ int multiply_unpacked(const LinearProblem& p, const uint8_t* packed, const Devic
 
 namespace roundel {
 extern const DeviceLinearKernel kSm80Dense = {
-    "sm80_bf16_cublaslt",    cuda::dense_supports, cuda::dense_bytes,      cuda::pack_plain,
-    cuda::unpack_plain_rows, cuda::never_fuses,    cuda::never_fuses,      cuda::never_fuses,
-    cuda::never_takes_bytes, cuda::no_x16,         cuda::common_workspace, cuda::dense_run};
-extern const DeviceLinearKernel kSm80Units = {
-    "sm80_units_unpack_cublaslt", cuda::units_support, cuda::units_bytes,        cuda::pack_units,
-    cuda::unpack_unit_rows,       cuda::never_fuses,   cuda::never_fuses,        cuda::never_fuses,
-    cuda::units_take_bytes,       cuda::no_x16,        cuda::unpacked_workspace, cuda::units_run};
-extern const DeviceLinearKernel kSm80Plain = {
-    "sm80_any_unpack_cublaslt", cuda::any_supports, cuda::plain_bytes,   cuda::pack_plain,
-    cuda::unpack_plain_rows,    cuda::never_fuses,  cuda::never_fuses,   cuda::never_fuses,
-    cuda::never_takes_bytes,    cuda::no_x16,       cuda::any_workspace, cuda::any_run};
+    "sm80_bf16_cublaslt",    cuda::dense_supports, cuda::dense_bytes,  cuda::pack_plain,
+    cuda::unpack_plain_rows, cuda::never_fuses,    cuda::never_rounds, cuda::never_fuses,
+    cuda::never_fuses,       cuda::never_rounds,   cuda::no_x16,       cuda::common_workspace,
+    cuda::dense_run};
+extern const DeviceLinearKernel kSm80Units = {"sm80_units_unpack_cublaslt",
+                                              cuda::units_support,
+                                              cuda::units_bytes,
+                                              cuda::pack_units,
+                                              cuda::unpack_unit_rows,
+                                              cuda::never_fuses,
+                                              cuda::never_rounds,
+                                              cuda::never_fuses,
+                                              cuda::never_fuses,
+                                              cuda::units_take_bytes,
+                                              cuda::no_x16,
+                                              cuda::unpacked_workspace,
+                                              cuda::units_run};
+extern const DeviceLinearKernel kSm80Plain = {"sm80_any_unpack_cublaslt",
+                                              cuda::any_supports,
+                                              cuda::plain_bytes,
+                                              cuda::pack_plain,
+                                              cuda::unpack_plain_rows,
+                                              cuda::never_fuses,
+                                              cuda::never_rounds,
+                                              cuda::never_fuses,
+                                              cuda::never_fuses,
+                                              cuda::never_rounds,
+                                              cuda::no_x16,
+                                              cuda::any_workspace,
+                                              cuda::any_run};
 }  // namespace roundel

@@ -1,5 +1,5 @@
 // sm80_ops: the small operations of a forward pass.
-#include "kernels/cuda/common/quantize.cuh"
+#include "kernels/cuda/common/cache.cuh"
 #include "kernels/cuda/sm80/kernels.h"
 
 namespace roundel::cuda {
@@ -7,56 +7,30 @@ namespace {
 
 constexpr int kNormThreads = 512;
 
-template <int kVec>
-__global__ void __launch_bounds__(1024) norm_kernel(const NormArgs a) {
+__global__ void __launch_bounds__(kNormThreads) norm_kernel(const NormArgs a) {
   extern __shared__ float values[];
   __shared__ float scratch[32];
-  const int tid = threadIdx.x, threads = blockDim.x;
-  float first_gain[kVec];  // read while the kernel before still runs: nobody writes weights
-#pragma unroll
-  for (int j = 0; j < kVec; ++j) first_gain[j] = tid * kVec + j < a.cols ? a.gain[tid * kVec + j] : 0.0f;
+  const int tid = threadIdx.x;
   let_next_start();
   wait_for_previous();
   const int64_t out_row = blockIdx.x, row = a.rows_in ? a.rows_in[out_row] : out_row;
   float* residual = a.residual + row * a.ld;
   float sum = 0;
-  for (int64_t i = tid * kVec; i < a.cols; i += threads * kVec) {
-    if constexpr (kVec == 4) {
-      float4 x = *reinterpret_cast<const float4*>(residual + i);
-      if (a.delta.data) {
-        const float4 d = matrix_value4(a.delta, row, i);
-        x.x += d.x, x.y += d.y, x.z += d.z, x.w += d.w;
-        *reinterpret_cast<float4*>(residual + i) = x;
-      }
-      *reinterpret_cast<float4*>(values + i) = x;
-      sum += x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w;
-    } else {
-      float x = residual[i];
-      if (a.delta.data) residual[i] = x += matrix_value(a.delta, row, i);
-      values[i] = x;
-      sum += x * x;
-    }
+  for (int64_t i = tid; i < a.cols; i += kNormThreads) {
+    float x = residual[i];
+    if (a.delta.data) residual[i] = x += matrix_value(a.delta, row, i);
+    values[i] = x;
+    sum += x * x;
   }
   sum = block_reduce<false>(sum, scratch);
   const float r = rsqrtf(sum / static_cast<float>(a.cols) + a.eps);
-  for (int64_t i = tid * kVec; i < a.cols; i += threads * kVec) {
-    float v[kVec];
-    for (int j = 0; j < kVec; ++j) {
-      v[j] = values[i + j] * r * (i == tid * kVec ? first_gain[j] : a.gain[i + j]);
-      values[i + j] = v[j];
-      if (a.y_float) a.y_float[out_row * a.ldy_float + i + j] = v[j];
-    }
-    if (!a.y) continue;
-    if constexpr (kVec == 4) {
-      const __nv_bfloat162 lo = __floats2bfloat162_rn(v[0], v[1]), hi = __floats2bfloat162_rn(v[2], v[3]);
-      *reinterpret_cast<uint2*>(a.y + out_row * a.ldy + i) = {reinterpret_cast<const uint32_t&>(lo),
-                                                              reinterpret_cast<const uint32_t&>(hi)};
-    } else {
-      a.y[out_row * a.ldy + i] = float_to_bf16_bits(v[0]);
-    }
+  for (int64_t i = tid; i < a.cols; i += kNormThreads) {
+    const float v = values[i] = values[i] * r * a.gain[i];
+    if (a.y_float) a.y_float[out_row * a.ldy_float + i] = v;
+    if (a.y) a.y[out_row * a.ldy + i] = float_to_bf16_bits(v);
   }
   if (a.y)
-    for (int64_t i = a.cols + tid; i < a.ldy; i += threads) a.y[out_row * a.ldy + i] = 0;
+    for (int64_t i = a.cols + tid; i < a.ldy; i += kNormThreads) a.y[out_row * a.ldy + i] = 0;
   if (a.form.kind == DeviceForm::Kind::kNone) return;
   __syncthreads();
   quantize_token(a.form, values, a.cols, a.codes, out_row, scratch);
@@ -128,15 +102,16 @@ __global__ void __launch_bounds__(kRopeWarps * 32) rope_kernel(const RopeArgs a)
       }
     }
   }
-  uint16_t* to;
   if (is_q) {
-    to = a.q_out + (token * a.heads + h) * d;
-  } else {
-    to = info.cache + (((2 * a.layer + is_v) * a.kv_heads + h) * info.capacity + info.position) * d;
-    for (int j = 0; j < kMaxPerLane; ++j) x[j] = through_cache(a, x[j], is_v ? a.value_scale : a.key_scale);
+    uint16_t* to = a.q_out + (token * a.heads + h) * d;
+    for (int j = 0; j < kMaxPerLane; ++j)
+      if (lane + 32 * j < d) to[lane + 32 * j] = float_to_bf16_bits(x[j]);
+    return;
   }
+  uint8_t* page = info.pages[info.position / kPageTokens];
+  const int64_t to = head_in_page(a.layer, is_v, a.kv_heads, h, d) + info.position % kPageTokens * d;
   for (int j = 0; j < kMaxPerLane; ++j)
-    if (lane + 32 * j < d) to[lane + 32 * j] = float_to_bf16_bits(x[j]);
+    if (lane + 32 * j < d) put_kv(a.kv, page, to + lane + 32 * j, x[j], is_v);
 }
 
 __device__ __forceinline__ float gate_value(float g, bool gelu) {
@@ -184,6 +159,21 @@ __global__ void __launch_bounds__(256)
     static_cast<float*>(data)[row * y.ld + i] = value;
 }
 
+// A thread for each value; rounded by the static scale of the form.
+__global__ void __launch_bounds__(256) round_output_kernel(const RoundOutputArgs a) {
+  let_next_start();
+  wait_for_previous();
+  const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x, row = blockIdx.y;
+  if (i >= a.cols) return;
+  const Quantizer q = make_quantizer(a.form, 0, 0, 0);
+  const float value = q.code(matrix_value(a.y, row, i)) * q.scale;
+  void* data = const_cast<void*>(a.y.data);
+  if (a.y.bf16)
+    static_cast<uint16_t*>(data)[row * a.y.ld + i] = float_to_bf16_bits(value);
+  else
+    static_cast<float*>(data)[row * a.y.ld + i] = value;
+}
+
 __global__ void __launch_bounds__(256)
     to_bf16_kernel(const float* x, int64_t ldx, int64_t cols, uint16_t* y, int64_t ldy) {
   let_next_start();
@@ -212,17 +202,17 @@ unsigned blocks(int64_t n, int64_t per_block) {
 }
 
 void norm(const NormArgs& a, DeviceStream stream) {
-  const bool vector =
-      a.cols % 4 == 0 && a.ld % 4 == 0 && (!a.delta.data || a.delta.ld % 4 == 0) && a.ldy % 4 == 0;
-  launch(vector ? norm_kernel<4> : norm_kernel<1>, static_cast<unsigned>(a.rows),
-         a.cols > 4 * kNormThreads && a.rows <= kSmallTokens ? 1024 : kNormThreads,
-         static_cast<size_t>(a.cols) * 4, stream, "norm", a);
+  if (norm_in_registers(a, stream)) return;
+  launch(norm_kernel, static_cast<unsigned>(a.rows), kNormThreads, static_cast<size_t>(a.cols) * 4, stream,
+         "norm", a);
 }
 void quantize(const QuantizeArgs& a, DeviceStream stream) {
+  if (quantize_in_registers(a, stream)) return;
   launch(quantize_kernel, static_cast<unsigned>(a.rows), kNormThreads, static_cast<size_t>(a.cols) * 4,
          stream, "quantize", a);
 }
 void rope(const RopeArgs& a, DeviceStream stream) {
+  if (rope_pairs(a, stream)) return;
   launch(rope_kernel, dim3(blocks(a.heads + 2 * a.kv_heads, kRopeWarps), static_cast<unsigned>(a.tokens)),
          kRopeWarps * 32, 0, stream, "rope", a);
 }
@@ -234,7 +224,12 @@ void attend_next_sm90(const RopeArgs& r, const DeviceAttentionArgs& a, DeviceStr
   if (attend_cluster_fits(a)) return attend_cluster(r, a, stream);
   attend_next(r, a, stream);
 }
+void attention_sm90(const DeviceAttentionArgs& a, DeviceStream stream) {
+  if (a.one_sequence && group_attention_fits(a)) return group_attention(a, stream);
+  attention(a, stream);
+}
 void gated(const GatedArgs& a, DeviceStream stream) {
+  if (gated_in_registers(a, stream)) return;
   if (a.form.kind != DeviceForm::Kind::kNone)
     return launch(gated_codes_kernel, static_cast<unsigned>(a.rows), kNormThreads,
                   static_cast<size_t>(a.cols) * 4, stream, "gated", a);
@@ -244,6 +239,10 @@ void scale_rows(const DeviceMatrix& y, int64_t rows, int64_t cols, const float* 
                 DeviceStream stream) {
   launch(scale_rows_kernel, dim3(blocks(cols, 256), static_cast<unsigned>(rows)), 256, 0, stream, "scaling",
          y, cols, scale, bias);
+}
+void round_output(const RoundOutputArgs& a, DeviceStream stream) {
+  launch(round_output_kernel, dim3(blocks(a.cols, 256), static_cast<unsigned>(a.rows)), 256, 0, stream,
+         "rounding an output", a);
 }
 void to_bf16(const float* x, int64_t ldx, int64_t rows, int64_t cols, uint16_t* y, int64_t ldy,
              DeviceStream stream) {
@@ -266,10 +265,11 @@ Support supports_sm90(const DeviceInfo& info) {
 
 namespace roundel {
 extern const DeviceOps kSm90Ops = {
-    "sm90_ops",      cuda::supports_sm90,    cuda::norm,  cuda::quantize,   cuda::rope,
-    cuda::attention, cuda::attend_next_sm90, cuda::gated, cuda::scale_rows, cuda::pick,
-    cuda::to_bf16,   cuda::read_all};
+    "sm90_ops",           cuda::supports_sm90,    cuda::norm,   cuda::quantize,   cuda::rope,
+    cuda::attention_sm90, cuda::attend_next_sm90, cuda::gated,  cuda::scale_rows, cuda::pick,
+    cuda::draw,           cuda::round_output,     cuda::encode, cuda::to_bf16,    cuda::read_all};
 extern const DeviceOps kSm80Ops = {"sm80_ops",       cuda::supports,  cuda::norm,        cuda::quantize,
                                    cuda::rope,       cuda::attention, cuda::attend_next, cuda::gated,
-                                   cuda::scale_rows, cuda::pick,      cuda::to_bf16,     cuda::read_all};
+                                   cuda::scale_rows, cuda::pick,      cuda::draw,        cuda::round_output,
+                                   cuda::encode,     cuda::to_bf16,   cuda::read_all};
 }  // namespace roundel

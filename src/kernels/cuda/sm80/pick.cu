@@ -1,5 +1,5 @@
 // The most likely token of each row of logits, and the next step's input: greedy decoding without the host.
-#include "kernels/cuda/common/device.cuh"
+#include "kernels/cuda/common/feed.cuh"
 #include "kernels/cuda/sm80/kernels.h"
 
 namespace roundel::cuda {
@@ -7,12 +7,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Orders like (value, lower id first); NaN is below everything.
+// The largest value, of equals the lower id.
 __device__ __forceinline__ uint64_t rank_of(float value, uint32_t id) {
-  uint32_t bits = __float_as_uint(value);
-  bits = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-  if (value != value) bits = 0;
-  return uint64_t{bits} << 32 | (0xffffffffu - id);
+  return uint64_t{ordered(value)} << 32 | (0xffffffffu - id);
 }
 
 __device__ uint64_t block_most(uint64_t x, uint64_t* scratch) {
@@ -45,26 +42,9 @@ __global__ void __launch_bounds__(kThreads) pick_kernel(const PickArgs a) {
   __syncthreads();
   if (!last) return;
   __threadfence();
-  const int step = *a.step;  // before the barrier in block_most: thread 0 counts it up after
   most = threadIdx.x < kPickBlocks ? __ldcg(a.scratch + row * kPickBlocks + threadIdx.x) : 0;
   most = block_most(most, scratch);
-  if (step + 1 < a.steps)
-    for (int64_t i = threadIdx.x; i < a.half; i += kThreads) {
-      const int64_t from = (step * a.rows + row) * a.half + i;
-      a.cos[row * a.half + i] = a.next_cos[from];
-      a.sin[row * a.half + i] = a.next_sin[from];
-    }
-  if (threadIdx.x != 0) return;
-  const int32_t id = static_cast<int32_t>(0xffffffffu - static_cast<uint32_t>(most));
-  a.ids[step * a.rows + row] = id;
-  a.info[row].id = id;
-  a.info[row].position += 1;
-  a.counters[row] = 0;
-  __threadfence();
-  if (atomicAdd(a.counters + a.rows, 1u) == a.rows - 1) {
-    a.counters[a.rows] = 0;
-    *a.step = step + 1;
-  }
+  feed_next(a, row, static_cast<int32_t>(0xffffffffu - static_cast<uint32_t>(most)));
 }
 
 }  // namespace

@@ -17,8 +17,13 @@ __global__ void __launch_bounds__(256)
   uint8_t code[2];
   for (int j = 0; j < 2; ++j) {
     const int64_t column = c + 8 * j;
-    const uint8_t offset = u.e4m3 ? 0 : static_cast<uint8_t>(1 << (u.bits - 1));
+    const uint8_t offset = u.e4m3 || u.rows ? 0 : static_cast<uint8_t>(1 << (u.bits - 1));
     code[j] = column < u.k ? static_cast<uint8_t>(from[column] + offset) : offset;
+  }
+  if (u.rows) {
+    packed[row * row_bytes(u) + byte_place(c)] = code[0];
+    packed[row * row_bytes(u) + byte_place(c + 8)] = code[1];
+    return;
   }
   uint8_t* unit = packed + unit_offset(u, row, c);
   const int in_row = static_cast<int>(row % kUnitRows);
@@ -62,10 +67,18 @@ __global__ void __launch_bounds__(256)
   if (u.zero) after[u.sets * kUnitRows * u.scale_bytes + at] = static_cast<uint8_t>(zero);
 }
 
-__device__ float code_at(const UnitLayout& u, const uint8_t* unit, int row, int column) {
+__device__ __forceinline__ float byte_value(uint32_t byte, bool e4m3) {
+  if (!e4m3) return static_cast<float>(static_cast<int8_t>(byte));
+  return __half2float(__half(__nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(byte), __NV_E4M3)));
+}
+
+__device__ float code_at(const UnitLayout& u, const uint8_t* packed, int64_t at_row, int64_t at_column) {
+  if (u.rows) return byte_value(packed[at_row * row_bytes(u) + byte_place(at_column)], u.e4m3);
+  const uint8_t* unit = packed + unit_offset(u, at_row, at_column);
+  const int row = static_cast<int>(at_row % kUnitRows), column = static_cast<int>(at_column % u.unit_k);
   const CodePlace p = code_place(u.bits, row, column);
   if (u.bits == 4) return static_cast<float>((unit[p.byte] >> (4 * p.high) & 15) - 8);
-  if (u.e4m3) return __half2float(__half(__nv_cvt_fp8_to_halfraw(unit[p.byte], __NV_E4M3)));
+  if (u.e4m3) return byte_value(unit[p.byte], true);
   return static_cast<float>(unit[p.byte]) - 128.0f;
 }
 
@@ -158,30 +171,34 @@ __global__ void __launch_bounds__(256) unpack_kernel(const UnitLayout u, const u
     }
 }
 
-// The bytes of 8-bit codes themselves, a thread as in unpack_kernel: 32 columns of two rows are four lanes'.
+// Plain rows of bytes as bf16: a thread takes 16 bytes, four of each 16 of 64 columns; four of them hold the 64.
 __global__ void __launch_bounds__(256)
-    unpack_bytes_kernel(const UnitLayout u, const uint8_t* packed, int64_t row0, int64_t rows, uint8_t* w) {
+    widen_rows_kernel(const UnitLayout u, const uint8_t* packed, int64_t row0, int64_t rows, uint16_t* w,
+                      int64_t ldw) {
   let_next_start();
   wait_for_previous();
-  const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x;
-  const int lane = static_cast<int>(i % 32), half = static_cast<int>(i / 32 % 2);
-  const int64_t unit = i / 64, tile = row0 / kUnitRows + unit / u.units_k, unit_k = unit % u.units_k;
-  if (tile * kUnitRows >= row0 + rows) return;
-  const uint8_t* at = packed + (tile * u.units_k + unit_k) * u.unit_bytes;
-  const uint4 loaded = *reinterpret_cast<const uint4*>(at + half * 512 + lane * 16);
+  const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x, per_row = row_bytes(u) / 16;
+  if (i / 32 * 32 >= rows * per_row) return;  // whole warps, whose lanes exchange words
+  const int64_t row = min(i / per_row, rows - 1), piece = i % per_row;
+  const int lane = static_cast<int>(piece % 4), half = static_cast<int>(piece / 4 % 2);
+  const int64_t run = piece / 8 * kScaleColumns;
+  const uint4 loaded =
+      *reinterpret_cast<const uint4*>(packed + (row0 + row) * row_bytes(u) + run + lane * 32 + half * 16);
   uint32_t words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
-  transpose4(words);  // now this lane's 8 columns: two of each word, of the row and of the one 8 further
-  const uint32_t offset = u.e4m3 ? 0u : 0x80808080u;
-  const int64_t c = unit_k * u.unit_k + half * 32 + lane % 4 * 8;
-  if (c >= u.k) return;
+  transpose4(words);  // now of 16 columns: two, and two 8 further, of each word
+  const float scale = reinterpret_cast<const float*>(packed + u.row_scales)[row0 + row];
+  const int64_t column = run + half * 64 + lane * 16;
 #pragma unroll
   for (int high = 0; high < 2; ++high) {
-    const int64_t row = tile * kUnitRows + lane / 4 + 8 * high;
-    if (row >= row0 + rows) continue;
-    const uint32_t pick = high ? 0x7632 : 0x5410;
-    const uint2 out = {__byte_perm(words[0], words[1], pick) ^ offset,
-                       __byte_perm(words[2], words[3], pick) ^ offset};
-    *reinterpret_cast<uint2*>(w + (row - row0) * u.k + c) = out;
+    uint32_t out[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const uint32_t two = words[j] >> (16 * high);
+      out[j] = float_to_bf16_bits(byte_value(two & 255, u.e4m3) * scale) |
+               uint32_t{float_to_bf16_bits(byte_value(two >> 8 & 255, u.e4m3) * scale)} << 16;
+    }
+    if (i < rows * per_row && column + 8 * high < ldw)
+      *reinterpret_cast<uint4*>(w + row * ldw + column + 8 * high) = {out[0], out[1], out[2], out[3]};
   }
 }
 
@@ -213,8 +230,7 @@ __global__ void __launch_bounds__(256)
   const int64_t row = ids[blockIdx.y * id_stride], c = blockIdx.x * int64_t{256} + threadIdx.x;
   if (c >= u.k) return;
   const Qparams q = qparams_at(u, packed, row, c);
-  const float code = code_at(u, packed + unit_offset(u, row, c), static_cast<int>(row % kUnitRows),
-                             static_cast<int>(c % u.unit_k));
+  const float code = code_at(u, packed, row, c);
   const float value = (code - q.zero) * q.scale;
   out[blockIdx.y * ldo + c] = u.wide_scale ? value : bf16_bits_to_float(float_to_bf16_bits(value));
 }
@@ -236,19 +252,14 @@ void pack_units(const LinearProblem& p, const DeviceWeightRows& rows, uint8_t* p
 void unpack_units(const LinearProblem& p, const uint8_t* packed, int64_t row0, int64_t rows, uint16_t* w,
                   int64_t ldw, DeviceStream stream) {
   const UnitLayout u = unit_layout(p);
+  if (u.rows)
+    return launch(widen_rows_kernel, blocks(rows * row_bytes(u) / 16), 256, 0, stream, "unpacking", u, packed,
+                  row0, rows, w, ldw);
   const auto kernel = u.bits == 4 ? unpack_kernel<4, false>
                       : u.e4m3    ? unpack_kernel<8, true>
                                   : unpack_kernel<8, false>;
   const int64_t tiles = (rows + kUnitRows - 1) / kUnitRows;  // row0 is a multiple of 32
   launch(kernel, blocks(tiles * u.units_k * 64), 256, 0, stream, "unpacking", u, packed, row0, rows, w, ldw);
-}
-
-void unpack_unit_bytes(const LinearProblem& p, const uint8_t* packed, int64_t row0, int64_t rows, uint8_t* w,
-                       DeviceStream stream) {
-  const UnitLayout u = unit_layout(p);
-  const int64_t tiles = (rows + kUnitRows - 1) / kUnitRows;
-  launch(unpack_bytes_kernel, blocks(tiles * u.units_k * 64), 256, 0, stream, "unpacking", u, packed, row0,
-         rows, w);
 }
 
 void scale_sums(const int32_t* sums, int64_t ld_sums, int64_t m, int64_t n, const float* x_scale,

@@ -2,7 +2,7 @@
 // keys of one key/value head (and up to four query heads that share it); each rotates the queries, the last one also makes
 // the new key and value and puts them into the cache; then they add up through one another's shared memory, always in the
 // same order. The cache's older entries are read before the kernel before is done: it does not write them.
-#include "kernels/cuda/common/quantize.cuh"
+#include "kernels/cuda/common/cache.cuh"
 #include "kernels/cuda/sm80/kernels.h"
 
 namespace roundel::cuda {
@@ -19,14 +19,6 @@ __device__ __forceinline__ float fast_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
-}
-__device__ __forceinline__ void widen8(const uint4& w, float* to) {
-  const uint32_t words[4] = {w.x, w.y, w.z, w.w};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    to[2 * i] = __uint_as_float(words[i] << 16);
-    to[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
-  }
 }
 
 __device__ __forceinline__ void cluster_sync() {
@@ -98,12 +90,12 @@ __device__ __forceinline__ void turn_head(const RopeArgs& r, float (&x)[kPer], c
 }
 
 // kLanes: lanes that share a key, a power of two, 8 * kLanes >= head_dim. Long unrolled code was slow in a layer's one run.
-template <int kLanes>
+template <int kLanes, KvType kType>
 __global__ void __launch_bounds__(kThreads, 2) attend_kernel(const RopeArgs r, const DeviceAttentionArgs a) {
   constexpr int kColumns = 8 * kLanes, kPer = kColumns / 32, kGroups = kThreads / kLanes;
   __shared__ __align__(16) float parts[kGroups][kHeads][kColumns + 4];
   __shared__ __align__(16) float queries[kHeads][kColumns];
-  __shared__ __align__(16) uint16_t fresh[2][kColumns];
+  __shared__ __align__(16) uint8_t fresh[2][kColumns * kv_bytes(kType)];
   __shared__ float factors[kGroups][kHeads], total[kHeads][kColumns + 2];
   let_next_start();
   const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32, part_lane = lane % kLanes;
@@ -120,20 +112,21 @@ __global__ void __launch_bounds__(kThreads, 2) attend_kernel(const RopeArgs r, c
   const int per_block = (position - begin + cluster - 1) / cluster;
   const int first = min(begin + rank * per_block, position), stop = min(first + per_block, position);
   const int end = is_last ? position + 1 : stop;
-  const int64_t head_at = ((2 * a.layer * a.kv_heads) + kv_head) * info.capacity * d;
-  uint16_t* keys = info.cache + head_at;
-  uint16_t* values = keys + a.kv_heads * info.capacity * d;
+  const int64_t keys = head_in_page(a.layer, false, a.kv_heads, kv_head, d);
+  const int64_t values = head_in_page(a.layer, true, a.kv_heads, kv_head, d);
 
-  uint4 k_next[kUnroll], v_next[kUnroll];
+  KvRaw<kType> k_next[kUnroll], v_next[kUnroll];
   const int my_group = tid / kLanes;
   const auto load = [&](int key0) {
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       const int key = key0 + u * kGroups + my_group;
-      k_next[u] = v_next[u] = {0, 0, 0, 0};
+      k_next[u] = v_next[u] = {};
       if (key < stop && in_head) {
-        k_next[u] = *reinterpret_cast<const uint4*>(keys + int64_t{key} * d + part_lane * 8);
-        v_next[u] = *reinterpret_cast<const uint4*>(values + int64_t{key} * d + part_lane * 8);
+        const uint8_t* page = info.pages[key / kPageTokens];
+        const int64_t row = key % kPageTokens * int64_t{d} + part_lane * 8;
+        k_next[u] = read_kv8<kType>(page, keys + row);
+        v_next[u] = read_kv8<kType>(page, values + row);
       }
     }
   };
@@ -156,8 +149,9 @@ __global__ void __launch_bounds__(kThreads, 2) attend_kernel(const RopeArgs r, c
     if (!is_value)
       turn_head<kPer>(r, x, turn_cos, turn_sin, is_query ? r.q_norm : r.k_norm,
                       is_query ? queries[warp] : parts[0][0]);
-    const float scale = a.scale * 1.44269504f, cache_scale = is_value ? r.value_scale : r.key_scale;
-    uint16_t* to = (is_value ? values : keys) + int64_t{position} * d;
+    const float scale = a.scale * 1.44269504f * a.kv.key_scale;
+    uint8_t* page = is_query ? nullptr : info.pages[position / kPageTokens];
+    const int64_t to = (is_value ? values : keys) + position % kPageTokens * int64_t{d};
 #pragma unroll
     for (int j = 0; j < kPer; ++j) {
       const int i = lane + 32 * j;
@@ -165,9 +159,8 @@ __global__ void __launch_bounds__(kThreads, 2) attend_kernel(const RopeArgs r, c
         queries[warp][i] = x[j] * scale;
         continue;
       }
-      const uint16_t bits = float_to_bf16_bits(cache_scale > 0 ? through_cache(r, x[j], cache_scale) : x[j]);
-      fresh[is_value][i] = bits;
-      if (i < d && tile == 0) to[i] = bits;
+      put_kv(r.kv, fresh[is_value], i, x[j], is_value);
+      if (i < d && tile == 0) put_kv(r.kv, page, to + i, x[j], is_value);
     }
   }
   __syncthreads();
@@ -180,13 +173,13 @@ __global__ void __launch_bounds__(kThreads, 2) attend_kernel(const RopeArgs r, c
   Sums sums[kHeads];
 #pragma unroll 1
   for (int key0 = first; key0 < end; key0 += kUnroll * kGroups) {
-    uint4 k_raw[kUnroll], v_raw[kUnroll];
+    KvRaw<kType> k_raw[kUnroll], v_raw[kUnroll];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       k_raw[u] = k_next[u], v_raw[u] = v_next[u];
       if (is_last && key0 + u * kGroups + my_group == position) {
-        k_raw[u] = *reinterpret_cast<const uint4*>(&fresh[0][part_lane * 8]);
-        v_raw[u] = *reinterpret_cast<const uint4*>(&fresh[1][part_lane * 8]);
+        k_raw[u] = read_kv8<kType>(fresh[0], part_lane * 8);
+        v_raw[u] = read_kv8<kType>(fresh[1], part_lane * 8);
       }
     }
     load(key0 + kUnroll * kGroups);
@@ -249,7 +242,7 @@ __global__ void __launch_bounds__(kThreads, 2) attend_kernel(const RopeArgs r, c
   }
   __syncthreads();
   const auto finish = [&](int h, int i, float value) {
-    a.out[token * a.ldo + int64_t{head0 + h} * d + i] = float_to_bf16_bits(value);
+    a.out[token * a.ldo + int64_t{head0 + h} * d + i] = float_to_bf16_bits(value * a.kv.value_scale);
   };
 #pragma unroll 1
   for (int at = tid; at < heads * d; at += kThreads) {
@@ -295,6 +288,18 @@ __global__ void __launch_bounds__(kThreads, 2) attend_kernel(const RopeArgs r, c
   cluster_sync();  // a block's shared memory stays until all have read it
 }
 
+template <KvType kType>
+void run(const RopeArgs& r, const DeviceAttentionArgs& a, DeviceStream stream) {
+  const int64_t tiles = (a.heads / a.kv_heads + kHeads - 1) / kHeads, pieces = a.kv_heads * tiles * a.tokens;
+  unsigned cluster = 8;  // enough blocks to fill the GPU, two or three times
+  while (cluster > 1 && pieces * cluster > 400) cluster /= 2;
+  const dim3 grid(cluster, static_cast<unsigned>(a.kv_heads * tiles), static_cast<unsigned>(a.tokens));
+  const auto kernel = a.head_dim <= 64    ? attend_kernel<8, kType>
+                      : a.head_dim <= 128 ? attend_kernel<16, kType>
+                                          : attend_kernel<32, kType>;
+  launch_in_clusters(cluster, kernel, grid, kThreads, 0, stream, "attention", r, a);
+}
+
 }  // namespace
 
 bool attend_cluster_fits(const DeviceAttentionArgs& a) {
@@ -302,14 +307,9 @@ bool attend_cluster_fits(const DeviceAttentionArgs& a) {
 }
 
 void attend_cluster(const RopeArgs& r, const DeviceAttentionArgs& a, DeviceStream stream) {
-  const int64_t tiles = (a.heads / a.kv_heads + kHeads - 1) / kHeads, pieces = a.kv_heads * tiles * a.tokens;
-  unsigned cluster = 8;  // enough blocks to fill the GPU, two or three times
-  while (cluster > 1 && pieces * cluster > 400) cluster /= 2;
-  const dim3 grid(cluster, static_cast<unsigned>(a.kv_heads * tiles), static_cast<unsigned>(a.tokens));
-  const auto kernel = a.head_dim <= 64    ? attend_kernel<8>
-                      : a.head_dim <= 128 ? attend_kernel<16>
-                                          : attend_kernel<32>;
-  launch_in_clusters(cluster, kernel, grid, kThreads, 0, stream, "attention", r, a);
+  (a.kv.type == KvType::kBF16   ? run<KvType::kBF16>
+   : a.kv.type == KvType::kE4M3 ? run<KvType::kE4M3>
+                                : run<KvType::kInt8>)(r, a, stream);
 }
 
 }  // namespace roundel::cuda

@@ -5,10 +5,19 @@
 #include "base/error.h"
 #include "kernels/cuda/common/launch.h"
 #include "kernels/cuda/sm80/kernels.h"
+#include "kernels/cuda/sm90/bytes.h"
 #include "kernels/cuda/sm90/small.h"
+#include "kernels/cuda/sm90/tensor_map.h"
 #include "kernels/cuda/sm90/wide.h"
 
 namespace roundel::cuda {
+
+// small_int4.cu, small_byte.cu
+void launch_small_int4(const UnitLayout& u, const SmallArgs& a, const SmallTiles& tiles,
+                       const CUtensorMap& rows_of_bytes, size_t shared_bytes, DeviceStream stream);
+void launch_small_byte(const UnitLayout& u, const SmallArgs& a, const SmallTiles& tiles,
+                       const CUtensorMap& rows_of_bytes, size_t shared_bytes, DeviceStream stream);
+
 namespace {
 
 int token_tiles(int64_t m) {
@@ -16,7 +25,7 @@ int token_tiles(int64_t m) {
 }
 
 int64_t units_per_split(const UnitLayout& u, int splits) {
-  const int64_t pair = u.bits == 8 ? 2 : 1;  // whole runs of kScaleColumns
+  const int64_t pair = kScaleColumns / u.unit_k;  // whole runs of kScaleColumns
   return (u.units_k / pair + splits - 1) / splits * pair;
 }
 
@@ -53,12 +62,19 @@ bool goes_wide(const UnitLayout& u, int64_t m) {
   return m >= kWideFrom && m <= kSmallMaxTokens && wide_weights(u);
 }
 bool wants_x16(const LinearProblem& p, int64_t m) {
-  const UnitLayout u = unit_layout(p);
-  return m > 1 && m <= kSmallMaxTokens && (u.bits == 8 || !goes_wide(u, m));
+  return m > 1 && m <= kSmallMaxTokens && !goes_wide(unit_layout(p), m);
+}
+
+// Codes of a byte by codes of a byte: bytes.cuh up to kSmallTokens tokens, then cuBLASLt.
+bool takes_bytes(const LinearProblem& p, const DeviceForm& form, int64_t m, const DeviceInfo& info) {
+  return takes_codes(p, form) && (m <= kSmallMaxTokens ? p.n % 16 == 0 : units_take_bytes(p, form, m, info));
+}
+bool rounds_gate(const LinearProblem& p, const DeviceForm& form, int64_t m, const DeviceInfo& info) {
+  return m <= kSmallMaxTokens && bytes_round_gate(unit_layout(p), form, m, info);
 }
 
 bool fuses_gate(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
-  if (p.code == CodeType::kInt && p.bits <= 4 && goes_wide(unit_layout(p), m)) return true;
+  if (goes_wide(unit_layout(p), m)) return true;
   return m <= kSmallMaxTokens &&
          choose_small_tiles(unit_layout(p), std::min(m, kSmallAtOnce), 1, true, info).stages > 0;
 }
@@ -75,6 +91,12 @@ int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a
         DeviceStream stream) {
   if (a.m <= kSmallMaxTokens) {
     const UnitLayout u = unit_layout(p);
+    if (a.x8) {
+      CHECK(bytes_fit(u, a));
+      const BytesTiles tiles = choose_bytes_tiles(u, a.m, a.y_bf16 || a.gated ? 1 : a.max_parts, info);
+      run_bytes(u, packed, a, tiles, stream);
+      return tiles.splits;
+    }
     if (goes_wide(u, a.m) && wide_fits(u, a)) {
       const WideTiles tiles = choose_wide_tiles(u, a.m, a.y_bf16 || a.gated ? 1 : a.max_parts, info);
       run_wide(u, packed, a, tiles, stream);
@@ -147,24 +169,24 @@ bool small_tiles_exist(const UnitLayout& u, int64_t m, int row_tiles) {
     if (t == 1) return row_tiles <= 4 || row_tiles == 7;
     return t == 2 ? row_tiles <= 4 : t == 4 ? row_tiles <= 2 : row_tiles == 1;
   }
-  if (u.bits == 8 && u.sets == 0 && !u.zero && ((t == 1 && row_tiles == 4) || (t == 4 && row_tiles == 2)))
-    return true;
+  if (u.rows && ((t == 1 && row_tiles == 4) || (t == 4 && row_tiles == 2))) return true;
   return row_tiles == 2 && t <= 2;
 }
 
 size_t small_shared_bytes(const UnitLayout& u, int64_t m, const SmallTiles& t) {
   const int64_t warps = t.warps_n * t.warps_k, columns = units_per_split(u, t.splits) * u.unit_k;
   const auto up = [](int64_t x) { return (x + 127) / 128 * 128; };
+  const int64_t aligning = u.rows ? 2048 : 0;
   const int64_t ring = std::max(warps * t.stages * t.row_tiles * u.unit_bytes,
                                 warps * t.row_tiles * 16 * token_tiles(m) * 8 * 4);
   return static_cast<size_t>(up(warps * t.stages * 8 + 8) + up((columns + 127) / 128 * token_tiles(m) * 32) +
-                             up(m * x_row_bytes(columns)) + ring);  // and 128 that the kernel has of its own
+                             up(m * x_row_bytes(columns)) + ring +
+                             aligning);  // and 128 that the kernel has of its own
 }
 
 SmallTiles choose_small_tiles(const UnitLayout& u, int64_t m, int max_parts, bool, const DeviceInfo& info) {
   const bool usual = u.bits == 4 && u.sets == 1 && !u.zero && !u.wide_scale;
-  const bool bytes = u.bits == 8 && u.sets == 0 && !u.zero;
-  if (usual || bytes)
+  if (usual || u.rows)
     for (const Measured& known : usual ? std::span<const Measured>(kMeasured) : kMeasuredBytes)
       if (known.n == u.n && known.k == u.k && m <= known.m && known.tiles.splits <= max_parts)
         return known.tiles;
@@ -227,14 +249,17 @@ void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
   s.chunk_magic = static_cast<uint32_t>(((uint64_t{1} << 32) + static_cast<uint64_t>(s.chunks) - 1) /
                                         static_cast<uint64_t>(s.chunks));
   const size_t shared = small_shared_bytes(u, a.m, t);
-  (u.bits == 4 ? launch_small_int4 : launch_small_byte)(u, s, t, shared, stream);
+  const CUtensorMap rows = u.rows ? describe_rows(packed, MapType::kBytes, u.units_n * kUnitRows,
+                                                  row_bytes(u), row_bytes(u), kUnitRows)
+                                  : CUtensorMap{};
+  (u.bits == 4 ? launch_small_int4 : launch_small_byte)(u, s, t, rows, shared, stream);
 }
 
 }  // namespace roundel::cuda
 
 namespace roundel {
 extern const DeviceLinearKernel kSm90Units = {
-    "sm90_units_mma",       cuda::supports,   cuda::units_bytes,        cuda::pack_units,
-    cuda::unpack_unit_rows, cuda::fuses_gate, cuda::fuses_norm,         cuda::adds,
-    cuda::units_take_bytes, cuda::wants_x16,  cuda::unpacked_workspace, cuda::run};
+    "sm90_units_mma", cuda::supports,           cuda::units_bytes, cuda::pack_units, cuda::unpack_unit_rows,
+    cuda::fuses_gate, cuda::rounds_gate,        cuda::fuses_norm,  cuda::adds,       cuda::takes_bytes,
+    cuda::wants_x16,  cuda::unpacked_workspace, cuda::run};
 }  // namespace roundel

@@ -6,44 +6,13 @@
 #pragma once
 #include "kernels/cuda/common/device.cuh"
 #include "kernels/cuda/common/mma.cuh"
+#include "kernels/cuda/sm90/async.cuh"
 #include "kernels/cuda/sm90/small.h"
 
 namespace roundel::cuda {
 
 enum class Codes { kInt4, kInt8, kE4M3 };
 
-__device__ __forceinline__ void barrier_init(uint32_t at) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at) : "memory");
-}
-__device__ __forceinline__ void barrier_expect(uint32_t at, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void barrier_wait(uint32_t at, uint32_t phase) {
-  asm volatile(
-      "{\n.reg .pred done;\nagain:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again;\n}" ::"r"(at),
-      "r"(phase)
-      : "memory");
-}
-__device__ __forceinline__ void bulk_copy(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-      "l"(from), "r"(bytes), "r"(barrier)
-      : "memory");
-}
-__device__ __forceinline__ uint4 load_shared16(uint32_t at) {
-  uint4 v;
-  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "r"(at));
-  return v;
-}
-__device__ __forceinline__ uint2 load_shared8(uint32_t at) {
-  uint2 v;
-  asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(at));
-  return v;
-}
 template <uint32_t kMask>
 __device__ __forceinline__ uint32_t and_or(uint32_t x, uint32_t bits) {  // x & kMask | bits
   uint32_t y;
@@ -96,13 +65,6 @@ __device__ __forceinline__ void decode(uint32_t (&a)[4], uint32_t word0, uint32_
     a[0] = widen(word0 & 0xffff), a[1] = widen(word0 >> 16);
     a[2] = widen(word1 & 0xffff), a[3] = widen(word1 >> 16);
   }
-}
-
-// One thread of the warp that is here: what it does with the copy engine stays on the uniform path.
-__device__ __forceinline__ bool elect_one() {
-  uint32_t elected;
-  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(elected));
-  return elected != 0;
 }
 
 // Activations of the block's columns into shared memory: half precision and a scale for each 128 columns, which 16
@@ -240,10 +202,14 @@ __device__ __forceinline__ void fetch_activations(const SmallArgs& p, int column
 }
 
 template <Codes kCodes, int kSets, bool kZero, bool kWide, int kRowTiles, int kTokenTiles>
-__global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
-  constexpr int kColumns = kCodes == Codes::kInt4 ? 128 : 64, kRuns = kColumns / 32;
+__global__ void __launch_bounds__(512, 1)
+    small_kernel(const __grid_constant__ CUtensorMap rows_of_bytes, const SmallArgs p) {
+  constexpr bool kRows = kCodes != Codes::kInt4 && kSets == 0 && !kZero;  // plain rows of bytes
+  constexpr int kColumns = kCodes == Codes::kInt4 || kRows ? 128 : 64, kRuns = kColumns / 32;
   constexpr int kScaleBytes = kWide ? 4 : 2, kRunsOfSet = kSets > 1 ? kRuns / kSets : kRuns;
-  extern __shared__ __align__(128) uint8_t shared[];
+  extern __shared__ __align__(128) uint8_t unaligned[];
+  // Boxes of the copy engine want 1024.
+  uint8_t* shared = unaligned + (kRows ? (1024 - shared_address(unaligned) % 1024) % 1024 : 0);
   let_next_start();
   const int tid = threadIdx.x, lane = tid % 32, row = lane / 4, quad = lane % 4;
   const int warp = __shfl_sync(~0u, tid / 32, 0);  // known to be the same for the whole warp
@@ -261,7 +227,8 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
   const int scale_bytes = (chunks * kTokenTiles * 32 + 127) / 128 * 128;
   uint8_t* x_shared = shared + bar_bytes + scale_bytes;
   const int x_bytes = (p.m * p.x_row_bytes + 127) / 128 * 128;
-  uint8_t* ring_start = x_shared + x_bytes;
+  const int before_ring = bar_bytes + scale_bytes + x_bytes;
+  uint8_t* ring_start = shared + (kRows ? (before_ring + 1023) / 1024 * 1024 : before_ring);
   const uint32_t barriers = shared_address(shared) + warp * p.stages * 8;
   const uint32_t ring = shared_address(ring_start) + warp * p.stages * kRowTiles * p.unit_bytes;
   const uint8_t* from = p.packed + (static_cast<int64_t>(tile0) * p.units_k + unit0 + warp_k) *
@@ -277,8 +244,13 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
     const uint8_t* source = from + next * step_stride;
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r)
-      if (r < tiles)
-        bulk_copy(next_units + r * p.unit_bytes, source + r * tile_stride, p.unit_bytes, next_bar);
+      if (r < tiles) {
+        if constexpr (kRows)
+          tensor_copy(next_units + r * p.unit_bytes, &rows_of_bytes,
+                      (unit0 + warp_k + next * p.warps_k) * kColumns, (tile0 + r) * 16, next_bar);
+        else
+          bulk_copy(next_units + r * p.unit_bytes, source + r * tile_stride, p.unit_bytes, next_bar);
+      }
   };
   const auto advance = [&] {
     ++next;
@@ -353,6 +325,7 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
       x_scale[t] =
           *reinterpret_cast<const float2*>(scales + (unit * kColumns / 128 * kTokenTiles + t) * 8 + quad * 2);
     float part[kRowTiles][kTokenTiles][4];
+    uint4 above[kRows ? kRowTiles : 1], below[kRows ? kRowTiles : 1];  // 64 columns of two rows
 #pragma unroll
     for (int run = 0; run < kRuns; ++run) {
       uint32_t b[kTokenTiles][4];
@@ -380,6 +353,17 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
         if constexpr (kCodes == Codes::kInt4) {
           const uint2 w = load_shared8(at + run / 2 * 512 + lane * 16 + run % 2 * 8);
           words[0] = w.x, words[1] = 0, words[2] = w.y, words[3] = 0;
+        } else if constexpr (
+            kRows) {  // steps 2 * (run % 2) and the next of half run / 2, of rows `row` and 8 further
+          const uint32_t from = at + row * 128 + ((quad * 2 + run / 2) ^ row) * 16;
+          if (run % 2 == 0) above[r] = load_shared16(from), below[r] = load_shared16(from + 1024);
+          const uint2 upper = run % 2 ? uint2{above[r].z, above[r].w} : uint2{above[r].x, above[r].y},
+                      lower = run % 2 ? uint2{below[r].z, below[r].w} : uint2{below[r].x, below[r].y};
+          constexpr uint32_t kSign = kCodes == Codes::kInt8 ? 0x80808080u : 0u;
+          words[0] = __byte_perm(upper.x, lower.x, 0x5410) ^ kSign;
+          words[1] = __byte_perm(upper.x, lower.x, 0x7632) ^ kSign;
+          words[2] = __byte_perm(upper.y, lower.y, 0x5410) ^ kSign;
+          words[3] = __byte_perm(upper.y, lower.y, 0x7632) ^ kSign;
         } else {
           const uint4 w = load_shared16(at + run * 512 + lane * 16);
           words[0] = w.x, words[1] = w.y, words[2] = w.z, words[3] = w.w;
@@ -476,12 +460,14 @@ __global__ void __launch_bounds__(512, 1) small_kernel(const SmallArgs p) {
 }
 
 template <Codes kCodes, int kSets, bool kZero, bool kWide, int kRowTiles, int kTokenTiles>
-void start_small(const SmallArgs& a, const SmallTiles& tiles, size_t shared_bytes, DeviceStream stream) {
+void start_small(const SmallArgs& a, const SmallTiles& tiles, const CUtensorMap& rows_of_bytes,
+                 size_t shared_bytes, DeviceStream stream) {
   const int block_tiles = tiles.warps_n * kRowTiles;
   const dim3 grid(static_cast<unsigned>((a.units_n + block_tiles - 1) / block_tiles),
                   static_cast<unsigned>(tiles.splits));
   launch(small_kernel<kCodes, kSets, kZero, kWide, kRowTiles, kTokenTiles>, grid,
-         static_cast<unsigned>(tiles.warps_n * tiles.warps_k * 32), shared_bytes, stream, "small linear", a);
+         static_cast<unsigned>(tiles.warps_n * tiles.warps_k * 32), shared_bytes, stream, "small linear",
+         rows_of_bytes, a);
 }
 
 }  // namespace roundel::cuda

@@ -46,10 +46,4 @@ bool small_tiles_exist(const UnitLayout& u, int64_t m, int row_tiles);
 void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArgs& a, const SmallTiles& tiles,
                DeviceStream stream);
 
-// small_int4.cu, small_byte.cu
-void launch_small_int4(const UnitLayout& u, const SmallArgs& a, const SmallTiles& tiles, size_t shared_bytes,
-                       DeviceStream stream);
-void launch_small_byte(const UnitLayout& u, const SmallArgs& a, const SmallTiles& tiles, size_t shared_bytes,
-                       DeviceStream stream);
-
 }  // namespace roundel::cuda

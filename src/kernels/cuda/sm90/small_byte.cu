@@ -4,7 +4,7 @@
 namespace roundel::cuda {
 namespace {
 
-using Start = void (*)(const SmallArgs&, const SmallTiles&, size_t, DeviceStream);
+using Start = void (*)(const SmallArgs&, const SmallTiles&, const CUtensorMap&, size_t, DeviceStream);
 
 template <Codes kCodes, int kSets, bool kZero, bool kWide>
 Start pick(int row_tiles, int token_tiles) {
@@ -33,14 +33,14 @@ Start pick(const UnitLayout& u, int row_tiles, int token_tiles) {
 
 }  // namespace
 
-void launch_small_byte(const UnitLayout& u, const SmallArgs& a, const SmallTiles& tiles, size_t shared_bytes,
-                       DeviceStream stream) {
+void launch_small_byte(const UnitLayout& u, const SmallArgs& a, const SmallTiles& tiles,
+                       const CUtensorMap& rows_of_bytes, size_t shared_bytes, DeviceStream stream) {
   const int token_tiles = a.m <= 8 ? 1 : a.m <= 16 ? 2 : 4;
   const Start start = u.e4m3   ? pick<Codes::kE4M3, false>(u, tiles.row_tiles, token_tiles)
                       : u.zero ? pick<Codes::kInt8, true>(u, tiles.row_tiles, token_tiles)
                                : pick<Codes::kInt8, false>(u, tiles.row_tiles, token_tiles);
   check(start ? 0 : 1, "choosing a small kernel");
-  start(a, tiles, shared_bytes, stream);
+  start(a, tiles, rows_of_bytes, shared_bytes, stream);
 }
 
 }  // namespace roundel::cuda

@@ -4,7 +4,7 @@
 namespace roundel::cuda {
 namespace {
 
-using Start = void (*)(const SmallArgs&, const SmallTiles&, size_t, DeviceStream);
+using Start = void (*)(const SmallArgs&, const SmallTiles&, const CUtensorMap&, size_t, DeviceStream);
 
 template <int kRowTiles, int kTokenTiles>
 constexpr Start kUsual = start_small<Codes::kInt4, 1, false, false, kRowTiles, kTokenTiles>;
@@ -52,8 +52,8 @@ Start other(bool zero, bool wide, int token_tiles) {
 
 }  // namespace
 
-void launch_small_int4(const UnitLayout& u, const SmallArgs& a, const SmallTiles& tiles, size_t shared_bytes,
-                       DeviceStream stream) {
+void launch_small_int4(const UnitLayout& u, const SmallArgs& a, const SmallTiles& tiles,
+                       const CUtensorMap& rows_of_bytes, size_t shared_bytes, DeviceStream stream) {
   const int token_tiles = a.m <= 8 ? 1 : a.m <= 16 ? 2 : 4;
   Start start = nullptr;
   if (u.sets == 1 && !u.zero && !u.wide_scale)
@@ -64,7 +64,7 @@ void launch_small_int4(const UnitLayout& u, const SmallArgs& a, const SmallTiles
             : u.sets == 2 ? other<2>(u.zero, u.wide_scale, token_tiles)
                           : other<4>(u.zero, u.wide_scale, token_tiles);
   check(start ? 0 : 1, "choosing a small kernel");
-  start(a, tiles, shared_bytes, stream);
+  start(a, tiles, rows_of_bytes, shared_bytes, stream);
 }
 
 }  // namespace roundel::cuda

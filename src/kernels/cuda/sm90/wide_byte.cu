@@ -3,10 +3,10 @@
 
 namespace roundel::cuda {
 
-void start_wide_bytes(const WideArgs& a, int width, const WideTiles& tiles, const CUtensorMap& x,
-                      size_t shared_bytes, DeviceStream stream) {
+void launch_wide_bytes(const WideArgs& a, int width, const WideTiles& tiles, const CUtensorMap& x,
+                       const CUtensorMap& w, size_t shared_bytes, DeviceStream stream) {
   const auto go = a.code == WideCode::kE4M3 ? start_wide<Codes::kE4M3> : start_wide<Codes::kInt8>;
-  go(a, width, tiles, x, shared_bytes, stream);
+  go(a, width, tiles, x, w, shared_bytes, stream);
 }
 
 }  // namespace roundel::cuda

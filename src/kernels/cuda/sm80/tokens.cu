@@ -1,0 +1,234 @@
+// The norm, rounding and the gate for whole tokens that a block keeps in registers: each value is read once, four at a
+// time. ops.cu has kernels for what does not fit.
+#include "kernels/cuda/common/quantize.cuh"
+#include "kernels/cuda/sm80/kernels.h"
+
+namespace roundel::cuda {
+namespace {
+
+// Thread t holds columns 4 (t + k T) to + 3; zeros from `cols` on.
+template <int kThreads, int kPer>
+struct Token {
+  float4 v[kPer];
+
+  __device__ static int64_t column(int k) { return (int64_t{threadIdx.x} + k * kThreads) * 4; }
+
+  __device__ void emit(const DeviceForm& form, const Quantizer& q, const DeviceCodes& to, int64_t row,
+                       int k) const {
+    const int64_t i = column(k);
+    const float x[4] = {v[k].x, v[k].y, v[k].z, v[k].w};
+    if (to.x8) {
+      if (i >= to.ld8) return;
+      uint8_t* at = to.x8 + row * to.ld8;
+      *reinterpret_cast<uint16_t*>(at + byte_place(i)) = q.bytes(x[0], x[1]);
+      *reinterpret_cast<uint16_t*>(at + byte_place(i + 2)) = q.bytes(x[2], x[3]);
+      return;
+    }
+    uint16_t bits[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const float code = q.code(x[j]);
+      bits[j] = to.x16 ? __half_as_ushort(__float2half_rn(code))
+                       : float_to_bf16_bits(to.token_scale ? code : code * q.scale);
+    }
+    const uint2 words = {bits[0] | uint32_t{bits[1]} << 16, bits[2] | uint32_t{bits[3]} << 16};
+    if (to.x16) {
+      if (i >= to.ld16) return;
+      *reinterpret_cast<uint2*>(to.x16 + row * to.ld16 + i) = words;
+      if (threadIdx.x % 32 == 0) to.x_scale[row * (to.ld16 / kScaleRun) + i / kScaleRun] = q.scale;
+    } else if (i < to.ldy) {
+      *reinterpret_cast<uint2*>(to.y + row * to.ldy + i) = words;
+    }
+  }
+
+  __device__ void quantize(const DeviceForm& form, const DeviceCodes& to, int64_t row, float* scratch) const {
+    if (form.group == kScaleRun) {  // four columns of each lane of a warp
+#pragma unroll
+      for (int k = 0; k < kPer; ++k) emit(form, make_quantizer(form, warp_max(largest(k)), 0, 0), to, row, k);
+      return;
+    }
+    float top = 0, lo = 0, hi = 0;
+    if (form.scale <= 0) {
+#pragma unroll
+      for (int k = 0; k < kPer; ++k) top = fmaxf(top, largest(k));
+      top = block_reduce<true>(top, scratch);
+      if (form.kind == DeviceForm::Kind::kInt8Asym) {
+#pragma unroll
+        for (int k = 0; k < kPer; ++k) {
+          lo = fminf(lo, fminf(fminf(v[k].x, v[k].y), fminf(v[k].z, v[k].w)));
+          hi = fmaxf(hi, fmaxf(fmaxf(v[k].x, v[k].y), fmaxf(v[k].z, v[k].w)));
+        }
+        lo = -block_reduce<true>(-lo, scratch);
+        hi = block_reduce<true>(hi, scratch);
+      }
+    }
+    const Quantizer q = make_quantizer(form, top, lo, hi);
+#pragma unroll
+    for (int k = 0; k < kPer; ++k) emit(form, q, to, row, k);
+    if (to.token_scale && threadIdx.x == 0) to.token_scale[row] = q.scale;
+  }
+
+  __device__ float largest(int k) const {
+    return fmaxf(fmaxf(fabsf(v[k].x), fabsf(v[k].y)), fmaxf(fabsf(v[k].z), fabsf(v[k].w)));
+  }
+};
+
+__device__ __forceinline__ uint2 four_bf16(const float4& v) {
+  return {float_to_bf16_bits(v.x) | uint32_t{float_to_bf16_bits(v.y)} << 16,
+          float_to_bf16_bits(v.z) | uint32_t{float_to_bf16_bits(v.w)} << 16};
+}
+
+template <int kThreads, int kPer>
+__global__ void __launch_bounds__(kThreads) norm_kernel(const NormArgs a) {
+  __shared__ float scratch[32];
+  Token<kThreads, kPer> x;
+  float4 gain[kPer];  // read while the kernel before still runs: nobody writes weights
+#pragma unroll
+  for (int k = 0; k < kPer; ++k) {
+    const int64_t i = x.column(k);
+    gain[k] = i < a.cols ? *reinterpret_cast<const float4*>(a.gain + i) : float4{0, 0, 0, 0};
+  }
+  let_next_start();
+  wait_for_previous();
+  const int64_t out_row = blockIdx.x, row = a.rows_in ? a.rows_in[out_row] : out_row;
+  float* residual = a.residual + row * a.ld;
+  float sum = 0;
+#pragma unroll
+  for (int k = 0; k < kPer; ++k) {
+    const int64_t i = x.column(k);
+    x.v[k] = i < a.cols ? *reinterpret_cast<const float4*>(residual + i) : float4{0, 0, 0, 0};
+  }
+  if (a.delta.data)
+#pragma unroll
+    for (int k = 0; k < kPer; ++k) {
+      const int64_t i = x.column(k);
+      if (i >= a.cols) continue;
+      const float4 d = matrix_value4(a.delta, row, i);
+      x.v[k].x += d.x, x.v[k].y += d.y, x.v[k].z += d.z, x.v[k].w += d.w;
+      *reinterpret_cast<float4*>(residual + i) = x.v[k];
+    }
+#pragma unroll
+  for (int k = 0; k < kPer; ++k)
+    sum += x.v[k].x * x.v[k].x + x.v[k].y * x.v[k].y + x.v[k].z * x.v[k].z + x.v[k].w * x.v[k].w;
+  sum = block_reduce<false>(sum, scratch);
+  const float r = rsqrtf(sum / static_cast<float>(a.cols) + a.eps);
+#pragma unroll
+  for (int k = 0; k < kPer; ++k) {
+    const int64_t i = x.column(k);
+    float4& v = x.v[k];
+    v = {v.x * r * gain[k].x, v.y * r * gain[k].y, v.z * r * gain[k].z, v.w * r * gain[k].w};
+    if (a.y_float && i < a.cols) *reinterpret_cast<float4*>(a.y_float + out_row * a.ldy_float + i) = v;
+    if (a.y && i < a.ldy) *reinterpret_cast<uint2*>(a.y + out_row * a.ldy + i) = four_bf16(v);
+  }
+  if (a.form.kind != DeviceForm::Kind::kNone) x.quantize(a.form, a.codes, out_row, scratch);
+}
+
+template <int kThreads, int kPer>
+__global__ void __launch_bounds__(kThreads) quantize_kernel(const QuantizeArgs a) {
+  __shared__ float scratch[32];
+  let_next_start();
+  wait_for_previous();
+  const int64_t row = blockIdx.x;
+  Token<kThreads, kPer> x;
+#pragma unroll
+  for (int k = 0; k < kPer; ++k) {
+    const int64_t i = x.column(k);
+    const uint2 w = i < a.cols ? *reinterpret_cast<const uint2*>(a.x + row * a.ldx + i) : uint2{0, 0};
+    x.v[k] = {__uint_as_float(w.x << 16), __uint_as_float(w.x & 0xffff0000u), __uint_as_float(w.y << 16),
+              __uint_as_float(w.y & 0xffff0000u)};
+  }
+  x.quantize(a.form, a.codes, row, scratch);
+}
+
+__device__ __forceinline__ float gate_of(float g, bool gelu) {
+  if (!gelu) return g / (1.0f + __expf(-g));
+  return 0.5f * g * (1.0f + tanhf(0.7978845608f * (g + 0.044715f * g * g * g)));
+}
+
+template <int kThreads, int kPer>
+__global__ void __launch_bounds__(kThreads) gated_kernel(const GatedArgs a) {
+  __shared__ float scratch[32];
+  let_next_start();
+  wait_for_previous();
+  const int64_t row = blockIdx.x;
+  const bool paired = a.up.data == nullptr;
+  Token<kThreads, kPer> x;
+#pragma unroll
+  for (int k = 0; k < kPer; ++k) {
+    const int64_t i = x.column(k), at = paired ? i / kPairRows * 2 * kPairRows + i % kPairRows : i;
+    x.v[k] = {0, 0, 0, 0};
+    if (i >= a.cols) continue;
+    const float4 g = matrix_value4(a.gate, row, at);
+    const float4 u = paired ? matrix_value4(a.gate, row, at + kPairRows) : matrix_value4(a.up, row, i);
+    x.v[k] = {gate_of(g.x, a.gelu) * u.x, gate_of(g.y, a.gelu) * u.y, gate_of(g.z, a.gelu) * u.z,
+              gate_of(g.w, a.gelu) * u.w};
+  }
+  if (a.form.kind != DeviceForm::Kind::kNone) return x.quantize(a.form, a.codes, row, scratch);
+#pragma unroll
+  for (int k = 0; k < kPer; ++k)
+    if (x.column(k) < a.ldy) *reinterpret_cast<uint2*>(a.y + row * a.ldy + x.column(k)) = four_bf16(x.v[k]);
+}
+
+bool form_fits(const DeviceForm& form, const DeviceCodes& to) {
+  return form.kind == DeviceForm::Kind::kNone || (form.group == 0 && to.ldy % 4 == 0) ||
+         (form.group == kScaleRun && to.x16 != nullptr);
+}
+bool matrix_fits(const DeviceMatrix& m) {
+  return !m.data ||
+         (m.ld % 4 == 0 && m.part_stride % 4 == 0 && reinterpret_cast<uintptr_t>(m.data) % 16 == 0);
+}
+
+// 1024 threads for a few tokens, fewer for many, whose blocks share a multiprocessor.
+template <class Args>
+bool start(int64_t rows, int64_t cols, const Args& a, DeviceStream stream, const char* name, auto pick) {
+  const bool few = rows <= kSmallTokens;
+  if (cols % 4 != 0 || cols > 16384) return false;
+  const auto [kernel, threads] = pick(few ? (cols <= 4096 ? 0 : 1) : cols <= 4096 ? 2 : cols <= 8192 ? 3 : 4);
+  launch(kernel, static_cast<unsigned>(rows), threads, 0, stream, name, a);
+  return true;
+}
+
+template <class Args>
+struct Choice {
+  void (*kernel)(Args);
+  unsigned threads;
+};
+
+}  // namespace
+
+bool norm_in_registers(const NormArgs& a, DeviceStream stream) {
+  constexpr Choice<NormArgs> kChoices[] = {{norm_kernel<1024, 1>, 1024},
+                                           {norm_kernel<1024, 4>, 1024},
+                                           {norm_kernel<256, 4>, 256},
+                                           {norm_kernel<512, 4>, 512},
+                                           {norm_kernel<512, 8>, 512}};
+  if (a.ld % 4 != 0 || a.ldy % 4 != 0 || a.ldy_float % 4 != 0 || !matrix_fits(a.delta) ||
+      !form_fits(a.form, a.codes))
+    return false;
+  return start(a.rows, a.cols, a, stream, "norm", [&](int i) { return kChoices[i]; });
+}
+
+bool quantize_in_registers(const QuantizeArgs& a, DeviceStream stream) {
+  constexpr Choice<QuantizeArgs> kChoices[] = {{quantize_kernel<1024, 1>, 1024},
+                                               {quantize_kernel<1024, 4>, 1024},
+                                               {quantize_kernel<256, 4>, 256},
+                                               {quantize_kernel<512, 4>, 512},
+                                               {quantize_kernel<512, 8>, 512}};
+  if (a.order || a.form.kind == DeviceForm::Kind::kNone || a.ldx % 4 != 0 ||
+      reinterpret_cast<uintptr_t>(a.x) % 8 != 0 || !form_fits(a.form, a.codes))
+    return false;
+  return start(a.rows, a.cols, a, stream, "quantize", [&](int i) { return kChoices[i]; });
+}
+
+bool gated_in_registers(const GatedArgs& a, DeviceStream stream) {
+  constexpr Choice<GatedArgs> kChoices[] = {{gated_kernel<1024, 1>, 1024},
+                                            {gated_kernel<1024, 4>, 1024},
+                                            {gated_kernel<256, 4>, 256},
+                                            {gated_kernel<512, 4>, 512},
+                                            {gated_kernel<512, 8>, 512}};
+  if (!matrix_fits(a.gate) || !matrix_fits(a.up) || a.ldy % 4 != 0 || !form_fits(a.form, a.codes))
+    return false;
+  return start(a.rows, a.cols, a, stream, "gated", [&](int i) { return kChoices[i]; });
+}
+
+}  // namespace roundel::cuda
