@@ -17,6 +17,7 @@ struct LoadOptions {
   int threads = 0;                      // 0: one for each usable core
   std::optional<PlanRequest> quantize;  // on load; none: as stored
   std::optional<int> gpu;               // index of the CUDA device; none: on the CPU
+  std::filesystem::path cache;          // folder of packed weights (model/packed_cache.h); empty: none
 };
 
 struct LoadedModel {

@@ -15,9 +15,10 @@ struct Model::Impl {
 Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Model::~Model() = default;
 
-std::unique_ptr<Model> Model::load(const ModelFiles& files, const Plan& plan, ThreadPool& pool) {
+std::unique_ptr<Model> Model::load(const ModelFiles& files, const Plan& plan, ThreadPool& pool,
+                                   const std::filesystem::path& cache_folder) {
   auto impl = std::make_unique<Impl>(Impl{build_decoder(files, plan), nullptr});
-  fill_decoder(impl->decoder, files, plan, pool);
+  fill_decoder(impl->decoder, files, plan, pool, cache_folder);
   return std::unique_ptr<Model>(new Model(std::move(impl)));
 }
 

@@ -39,7 +39,9 @@ class Model {
  public:
   // Builds the model without storage, then streams the weights in: stored codes, dense rows, or dense rows through the
   // encoder where `plan` quantizes a dense checkpoint. Never holds more than one chunk of float weights.
-  static std::unique_ptr<Model> load(const ModelFiles& files, const Plan& plan, ThreadPool& pool);
+  // cache_folder: of packed weights (model/packed_cache.h); empty: none.
+  static std::unique_ptr<Model> load(const ModelFiles& files, const Plan& plan, ThreadPool& pool,
+                                     const std::filesystem::path& cache_folder = {});
   // The same on a GPU: weights are packed there, and forward, logits and next_logits run there.
   static std::unique_ptr<Model> load(const ModelFiles& files, const Plan& plan, ThreadPool& pool,
                                      std::unique_ptr<Device> device);

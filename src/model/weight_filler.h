@@ -16,8 +16,8 @@ namespace roundel {
 class WeightFiller {
  public:
   WeightFiller(const ModelFiles& files, const Plan& plan, ThreadPool& pool);
-  // Its rows, then bias and static input scale where the checkpoint has them.
-  void fill(WeightTarget& linear);
+  // Its rows, then bias and static input scale where the checkpoint has them. packed: the rows are there already.
+  void fill(WeightTarget& linear, bool packed = false);
   std::vector<float> vector(const std::string& name) { return read_vector(files_, name); }
   // All scales 0 when the plan quantizes no cache. `attention`: "model.layers.0.self_attn."
   KvQuantizer kv_quantizer(const std::string& attention);
