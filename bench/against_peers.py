@@ -46,7 +46,7 @@ def busy_seconds(cpus):
     return total / os.sysconf("SC_CLK_TCK")
 
 
-def wait_until_quiet(cpus, share, seconds=120):
+def wait_until_quiet(cpus, share, seconds):
     """Until half a second passes in which the cores are idle enough."""
     deadline = time.time() + seconds
     while time.time() < deadline:
@@ -54,7 +54,8 @@ def wait_until_quiet(cpus, share, seconds=120):
         time.sleep(0.5)
         if busy_seconds(cpus) - before <= share * 0.5 * len(cpus) + 0.011:
             return
-    print("the cores never became idle; going on", file=sys.stderr)
+    if seconds > 0:
+        print("the cores never became idle; going on", file=sys.stderr)
 
 
 def execute(command, cpus, timeout):
@@ -168,6 +169,7 @@ def parse():
     parser.add_argument("--less", action="store_true", help="smaller is better in every row")
     parser.add_argument("--foreign", type=float, default=0.03, help="share of the cores that others may use in a run")
     parser.add_argument("--retries", type=int, default=6, help="runs thrown away at most, for each that counts")
+    parser.add_argument("--wait", type=int, default=120, help="seconds to wait for idle cores before a run")
     parser.add_argument("--timeout", type=int, default=600)
     options = parser.parse_args()
     options.cpus = {int(c) for c in options.cpus.split(",")}
@@ -185,7 +187,7 @@ def measure(run, o):
     if "peak" in readers:
         command = with_peak(command)
     for thrown in range(o.retries + 1):
-        wait_until_quiet(o.cpus, o.foreign)
+        wait_until_quiet(o.cpus, o.foreign, o.wait)
         out, err, wall, foreign = execute(command, o.cpus, o.timeout)
         if foreign <= o.foreign:
             break

@@ -37,13 +37,19 @@ void run(const State& s) {
                 {"bytes_per_token", per_token},
                 {"read_bandwidth_bytes_per_second", r.read_bandwidth},
                 {"decode_share_of_read_bound", r.decode_share},
+                {"int8_peak_operations_per_second", r.int8_peak},
+                {"prefill_share_of_int8_peak", r.prefill_share},
                 {"samples", samples}});
   if (s.json.only_json()) return;
+  const std::string peak = r.int8_peak > 0
+                               ? fmt::format("; {:.0f} % of the int8 peak ({:.0f} GOP/s measured)",
+                                             100 * r.prefill_share, r.int8_peak / 1e9)
+                               : "";
   write_stdout(fmt::format("load {:.2f} s, weights {}, peak memory {}, {} threads\n", loaded.load_seconds,
                            format_bytes(loaded.model->weight_bytes()), format_bytes(load_peak),
                            loaded.pool->size()) +
-               fmt::format("prompt {} tokens: {:.1f} tokens/s\n", s.params.prompt_tokens,
-                           r.median.prefill_tokens_per_second) +
+               fmt::format("prompt {} tokens: {:.1f} tokens/s{}\n", s.params.prompt_tokens,
+                           r.median.prefill_tokens_per_second, peak) +
                fmt::format("decode {} tokens, batch {}: {:.1f} tokens/s; {} read a token, {:.0f} % of the "
                            "read bound ({:.1f} GB/s measured)\n",
                            s.params.decode_tokens, s.params.batch, r.median.decode_tokens_per_second,

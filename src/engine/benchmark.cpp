@@ -6,6 +6,7 @@
 
 #include "base/process.h"
 #include "base/rng.h"
+#include "kernels/list.h"
 
 namespace roundel {
 namespace {
@@ -40,6 +41,21 @@ double measure_read_bandwidth(ThreadPool& pool) {
     best = std::max(best, static_cast<double>(kBytes) / (seconds_now() - start));
   }
   CHECK(std::accumulate(sums.begin(), sums.end(), uint64_t{0}) == 0);
+  return best;
+}
+
+// The best of a few passes over all threads.
+double measure_int8_peak(ThreadPool& pool) {
+  const Int8Peak* peak = int8_peak();
+  if (!peak) return 0;
+  double best = 0;
+  for (int pass = 0; pass < 50; ++pass) {
+    const double start = seconds_now();
+    pool.parallel_for(pool.size(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) peak->run();
+    });
+    best = std::max(best, peak->operations * pool.size() / (seconds_now() - start));
+  }
   return best;
 }
 
@@ -119,6 +135,7 @@ BenchmarkResult run_benchmark(const LoadedModel& loaded, const BenchmarkParams& 
   BenchmarkResult result;
   result.read_bandwidth =
       loaded.model->device() ? loaded.model->device_read_bandwidth() : measure_read_bandwidth(*loaded.pool);
+  if (!loaded.model->device()) result.int8_peak = measure_int8_peak(*loaded.pool);
   Runner runner(loaded, params);
   runner.round();
   std::vector<double> prefill, decode;
@@ -130,6 +147,9 @@ BenchmarkResult run_benchmark(const LoadedModel& loaded, const BenchmarkParams& 
   result.median = {median_of(prefill), median_of(decode)};
   result.decode_share = result.median.decode_tokens_per_second / static_cast<double>(params.batch) *
                         static_cast<double>(loaded.model->bytes_per_token()) / result.read_bandwidth;
+  if (result.int8_peak > 0)
+    result.prefill_share =
+        result.median.prefill_tokens_per_second * loaded.model->operations_per_token() / result.int8_peak;
   return result;
 }
 

@@ -25,6 +25,9 @@ struct BenchmarkResult {
   double read_bandwidth = 0;  // bytes/s that the same threads read from memory, measured in the same run
   double decode_share =
       0;  // share of that which decoding reaches: tokens/s / batch * bytes per token / bandwidth
+  // Operations/s that the same threads multiply bytes with, from registers, measured in the same run, and the share that the
+  // linears of prompts reach: tokens/s * operations per token / peak. 0 on a GPU.
+  double int8_peak = 0, prefill_share = 0;
 };
 
 // Random token ids from a fixed seed, then greedy decoding; a warm-up round first.

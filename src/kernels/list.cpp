@@ -41,6 +41,10 @@ extern const AttentionKernel kAvx512Attention;
 extern const AttentionKernel kAvx2Attention;
 extern const AttentionKernel kReferenceAttention;
 
+extern const Int8Peak kAmxInt8Peak;
+extern const Int8Peak kAvx512Int8Peak;
+extern const Int8Peak kAvxVnniInt8Peak;
+extern const Int8Peak kAvx2Int8Peak;
 extern const EncodeOps kAvx512Encode;
 extern const EncodeOps kAvx2Encode;
 extern const EncodeOps kReferenceEncode;
@@ -56,6 +60,7 @@ constexpr const LinearKernel* kLinear[] = {
 constexpr const VectorOps* kVectorOps[] = {&kAvx512Ops, &kAvx2Ops, &kReferenceOps};
 constexpr const AttentionKernel* kAttention[] = {&kAmxAttention, &kAvx512Attention, &kAvx2Attention,
                                                  &kReferenceAttention};
+constexpr const Int8Peak* kInt8Peaks[] = {&kAmxInt8Peak, &kAvx512Int8Peak, &kAvxVnniInt8Peak, &kAvx2Int8Peak};
 constexpr const EncodeOps* kEncode[] = {&kAvx512Encode, &kAvx2Encode, &kReferenceEncode};
 
 template <class Kernel>
@@ -88,6 +93,11 @@ const VectorOps& vector_ops() {
 }
 const AttentionKernel& attention_kernel() {
   return choose_kernel(attention_kernels(), "attention", on_this_cpu<AttentionKernel>, nullptr);
+}
+const Int8Peak* int8_peak() {
+  for (const Int8Peak* peak : kInt8Peaks)
+    if (peak->supports(cpu_features()).ok) return peak;
+  return nullptr;
 }
 const EncodeOps& encode_ops() {
   return choose_kernel(encode_ops_list(), "encode", on_this_cpu<EncodeOps>, nullptr);

@@ -129,6 +129,16 @@ size_t Model::bytes_per_token() const {
          (d.head ? d.embedding->packed_bytes() : 0);  // an untied embedding is read one row at a time
 }
 
+double Model::operations_per_token() const {
+  CHECK(!impl_->device);
+  double total = 0;
+  for (DecoderLayer& layer : impl_->decoder.layers)
+    layer.for_each_linear([&](const std::unique_ptr<Linear>& l) {
+      if (l) total += 2.0 * static_cast<double>(l->spec().n) * static_cast<double>(l->spec().k);
+    });
+  return total;
+}
+
 std::vector<ModuleReport> Model::modules() const {
   if (impl_->device) return impl_->device->modules();
   std::vector<ModuleReport> list;

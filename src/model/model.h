@@ -78,6 +78,8 @@ class Model {
   double device_read_bandwidth() const;
   size_t weight_bytes() const;     // packed weights, all modules
   size_t bytes_per_token() const;  // what one decode step must read of them
+  // Of the linears that every token of a prompt goes through: a product and its addition are two. On the CPU.
+  double operations_per_token() const;
   std::vector<ModuleReport> modules() const;
 
  private:

@@ -1,6 +1,6 @@
 // avx2_{w8a8,w4a8,w4a16i}_gemm: one tile of y = x . w^T in integers.
-// The layout and the tiling are drawn in common/linear_int8.h, the constants explained in isa.h.
-#include "kernels/cpu/avx2/int16.h"
+// The layout and the tiling are drawn in common/linear_int8.h, the constants explained in common/isa256.h.
+#include "kernels/cpu/common/int16_pairs.h"
 
 namespace roundel {
 namespace {

@@ -1,6 +1,6 @@
 // avxvnni_{w8a8,w4a8,w4a16}_gemm: one tile of y = x . w^T in integers, on CPUs without AVX-512 that have its products of
 // bytes and of 16-bit numbers for 256 bits (AVX-VNNI). The layout and the tiling are drawn in common/linear_int8.h.
-#include "kernels/cpu/avx2/int16.h"
+#include "kernels/cpu/common/int16_pairs.h"
 
 namespace roundel {
 namespace {

@@ -406,8 +406,8 @@ struct IntLinear {
       }
       k = end;
     }
-    for (int64_t strip = 0; strip < strips; ++strip) {
-      for (int64_t m = 0; m < tokens; ++m) {
+    for (int64_t m = 0; m < tokens; ++m) {  // a token's outputs at once: they lie side by side
+      for (int64_t strip = 0; strip < strips; ++strip) {
         for (int b = 0; b < B && t.block0 + strip * B + b < t.block1; ++b) {
           finish(t, t.block0 + strip * B + b, t.token0 + m,
                  t.totals + strip * strip_size + (m * B + b) * kBlockRows);

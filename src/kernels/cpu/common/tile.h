@@ -14,6 +14,8 @@ namespace roundel {
 
 Support avx2_supports(const CpuFeatures&);  // driver/cpu_support.cpp
 Support avx512_supports(const CpuFeatures&);
+Support avxvnni_supports(const CpuFeatures&);
+Support avx512vnni_supports(const CpuFeatures&);
 
 // ---- matrix products: a tile is rows x tokens ----
 

@@ -73,15 +73,10 @@ void run(const AttentionArgs* sequences, int64_t count, ThreadPool& pool) {
 void run_amx(const AttentionArgs* sequences, int64_t count, ThreadPool& pool) {
   drive<kAmxAttentionRows, amx_scratch_floats>(amxbf16_attention_tile, sequences, count, pool);
 }
-Support amx_attention_supports(const CpuFeatures& cpu) {
-  if (cpu.amx_bf16) return {};
-  return {false, cpu.amx_denied ? "the operating system does not allow AMX"
-                                : "the CPU has no AMX for BF16, or ROUNDEL_ISA switches it off"};
-}
 
 }  // namespace
 
-extern const AttentionKernel kAmxAttention = {"amxbf16_attention", amx_attention_supports, run_amx, true};
+extern const AttentionKernel kAmxAttention = {"amxbf16_attention", amx_bf16_supports, run_amx, true};
 extern const AttentionKernel kAvx512Attention = {"avx512_f32_attention", avx512_supports,
                                                  run<avx512_attention_tile>};
 extern const AttentionKernel kAvx2Attention = {"avx2_f32_attention", avx2_supports, run<avx2_attention_tile>};

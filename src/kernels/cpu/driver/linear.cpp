@@ -142,14 +142,6 @@ Support form_supports(WeightForm form, const LinearProblem& p) {
 
 namespace {
 
-Support avx512vnni_supports(const CpuFeatures& cpu) {
-  return cpu.avx512_vnni ? Support{} : no("the CPU has no AVX-512 VNNI");
-}
-
-Support avxvnni_supports(const CpuFeatures& cpu) {
-  return cpu.avx_vnni ? Support{} : no("the CPU has no AVX-VNNI, or ROUNDEL_ISA switches it off");
-}
-
 using CpuSupports = Support (*)(const CpuFeatures&);
 
 template <CpuSupports kCpu, WeightForm kForm, ActType kAct, LinearTileFn kTile>

@@ -3,7 +3,7 @@
 #pragma once
 #include <string.h>
 
-#include "kernels/cpu/avx2/isa.h"
+#include "kernels/cpu/common/isa256.h"
 #include "kernels/cpu/common/linear_int8.h"
 
 namespace roundel {
