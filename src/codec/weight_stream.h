@@ -31,8 +31,8 @@ struct StreamOptions {
 EncodeStats stream_encoded(const TensorSource& source, const TensorSpec& spec, const QuantArgs& args,
                            const std::string& module, ThreadPool& pool, const StreamOptions& options,
                            RowsSink sink);
-// A weight that is stored quantized; `stored` went through its format's open(). Read and unpacked by all threads; the sink is
-// called by one.
+// A weight that is stored quantized; `stored` went through its format's open(). Read and unpacked by all threads; the sink
+// is called by one.
 void stream_stored(const TensorSource& source, const StoredWeight& stored, ThreadPool& pool, RowsSink sink);
 // Any 2-D tensor as it is.
 void stream_dense(const TensorSource& source, const TensorSpec& spec, ThreadPool& pool, DenseSink sink);

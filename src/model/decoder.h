@@ -69,7 +69,8 @@ Decoder build_decoder(const ModelFiles& files, const Plan& plan);
 DecoderLayer build_layer(const ModelFiles& files, const Plan& plan, int64_t index);
 // A norm's gain or a bias as floats. The tensor exists; a value that is not finite is a warning.
 std::vector<float> read_vector(const ModelFiles& files, const std::string& name);
-// Streams every weight in. With a cache folder (model/packed_cache.h) packed weights are mapped from there, or written to it.
+// Streams every weight in. With a cache folder (model/packed_cache.h) packed weights are mapped from there, or written to
+// it.
 void fill_layer(DecoderLayer& layer, const ModelFiles& files, const Plan& plan, int64_t index,
                 ThreadPool& pool);
 void fill_decoder(Decoder& decoder, const ModelFiles& files, const Plan& plan, ThreadPool& pool,

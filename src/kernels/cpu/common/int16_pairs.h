@@ -1,5 +1,5 @@
-// Activations as 16-bit integers for pairwise products: in each four x0 x2 x1 x3, as the even and the odd bytes of a lane meet
-// them.
+// Activations as 16-bit integers for pairwise products: of each four x0 x2 x1 x3, as the even and the odd bytes of a lane
+// meet them.
 #pragma once
 #include <string.h>
 
