@@ -61,11 +61,15 @@ Json read_config(const fs::path& folder) {
 
 }  // namespace
 
-struct Checkpoint::Impl {
+struct Checkpoint::Impl : public TensorSource {
   explicit Impl(const fs::path& path)
       : folder(path), config(read_config(path)), cache([this](size_t i) { return reopen(i); }) {}
 
   void add_file(const std::string& name);
+  void index_names();
+  // What the files hold.
+  const TensorSpec* find(std::string_view name) const override;
+  void read(const TensorSpec& spec, uint64_t offset, void* to, size_t bytes) const override;
   void check_index(const SafetensorsIndex& index);
   File reopen(size_t i) const;
 
@@ -77,8 +81,31 @@ struct Checkpoint::Impl {
   std::unordered_map<std::string_view, uint32_t> by_name;
   std::vector<std::string> warnings;
   uint64_t bytes = 0;
+  std::unique_ptr<TensorRewriter> rewriter;
   mutable FileCache cache;
 };
+
+void Checkpoint::Impl::index_names() {
+  by_name.clear();
+  by_name.reserve(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i)
+    by_name.try_emplace(tensors[i].spec.name, static_cast<uint32_t>(i));
+}
+
+const TensorSpec* Checkpoint::Impl::find(std::string_view name) const {
+  const auto it = by_name.find(name);
+  return it == by_name.end() ? nullptr : &tensors[it->second].spec;
+}
+
+void Checkpoint::Impl::read(const TensorSpec& spec, uint64_t offset, void* to, size_t n) const {
+  const auto it = by_name.find(spec.name);
+  CHECK(it != by_name.end());
+  const Tensor& tensor = tensors[it->second];
+  CHECK(tensor.file < files.size());
+  const uint64_t size = tensor.spec.bytes();
+  CHECK(offset <= size && n <= size - offset);
+  if (n > 0) cache.file(tensor.file)->read_at(tensor.offset + offset, to, n);
+}
 
 void Checkpoint::Impl::add_file(const std::string& name) {
   const File file = File::open_read(folder / name);
@@ -138,9 +165,7 @@ Checkpoint Checkpoint::open(const fs::path& folder) {
   CheckpointFiles found = find_checkpoint_files(folder);
   impl->warnings = std::move(found.warnings);
   for (const std::string& name : found.names) impl->add_file(name);
-  impl->by_name.reserve(impl->tensors.size());
-  for (size_t i = 0; i < impl->tensors.size(); ++i)
-    impl->by_name.try_emplace(impl->tensors[i].spec.name, static_cast<uint32_t>(i));
+  impl->index_names();
   if (found.index) impl->check_index(*found.index);
   return Checkpoint(std::move(impl));
 }
@@ -150,17 +175,26 @@ Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 Checkpoint::~Checkpoint() = default;
 
 const TensorSpec* Checkpoint::find(std::string_view name) const {
-  const auto it = impl_->by_name.find(name);
-  return it == impl_->by_name.end() ? nullptr : &impl_->tensors[it->second].spec;
+  return impl_->find(name);
 }
 
 void Checkpoint::read(const TensorSpec& spec, uint64_t offset, void* to, size_t bytes) const {
-  const auto it = impl_->by_name.find(spec.name);
-  CHECK(it != impl_->by_name.end());
-  const Tensor& tensor = impl_->tensors[it->second];
-  const uint64_t size = tensor.spec.bytes();
-  CHECK(offset <= size && bytes <= size - offset);
-  if (bytes > 0) impl_->cache.file(tensor.file)->read_at(tensor.offset + offset, to, bytes);
+  if (impl_->rewriter && impl_->rewriter->rewrites(spec.name))
+    impl_->rewriter->read(*impl_, spec, offset, to, bytes);
+  else
+    impl_->read(spec, offset, to, bytes);
+}
+
+void Checkpoint::rewrite(std::unique_ptr<TensorRewriter> rewriter, std::vector<TensorSpec> added,
+                         Json config) {
+  for (TensorSpec& spec : added) {
+    CHECK(rewriter->rewrites(spec.name));
+    impl_->bytes = checked_add(impl_->bytes, spec.bytes(), "tensors of the checkpoint");
+    impl_->tensors.push_back({std::move(spec), static_cast<uint32_t>(impl_->files.size()), 0});
+  }
+  impl_->index_names();
+  impl_->rewriter = std::move(rewriter);
+  impl_->config = std::move(config);
 }
 
 const fs::path& Checkpoint::folder() const {

@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/tensor_rewriter.h"
 #include "tensor/tensor.h"
 
 namespace roundel {
@@ -34,6 +35,10 @@ class Checkpoint : public TensorSource {
   // Positioned reads from few open files, whatever the number of shards; never a memory map, so a file that shrinks
   // meanwhile is an Error and not a signal. `spec` must name a tensor of this checkpoint.
   void read(const TensorSpec& spec, uint64_t offset, void* to, size_t bytes) const override;
+
+  // From now on `rewriter` computes the tensors that it names, `added` (in no file, each rewritten) are there too, and
+  // config() is `config`. Before anything else has been asked: TensorSpecs found earlier are gone.
+  void rewrite(std::unique_ptr<TensorRewriter> rewriter, std::vector<TensorSpec> added, Json config);
 
   const std::filesystem::path& folder() const;
   const Json& config() const;  // config.json, an object

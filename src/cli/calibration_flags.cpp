@@ -76,6 +76,11 @@ void CalibrationFlags::check(const CLI::App& command) const {
 
 Recipe CalibrationFlags::recipe(const QuantFlags& quant) const {
   Recipe recipe{.name = "command line", .modifiers = {}};
+  if (!quant.rotate.empty()) {
+    Modifier m{.kind = "SpinQuantModifier", .where = "--rotate"};
+    m.rotate = quant.rotation();
+    recipe.modifiers.push_back(std::move(m));
+  }
   if (!smooth.empty()) {
     Modifier m{.kind = "SmoothQuantModifier", .where = "--smooth"};
     SmoothQuantStep step{.strength = std::nullopt};
@@ -107,7 +112,7 @@ Recipe CalibrationFlags::recipe(const QuantFlags& quant) const {
 
 Recipe recipe_file(const std::string& path, const QuantFlags& quant, const CLI::App& command) {
   if (quant.any()) fail(ErrorCode::kUsage, "--recipe and --scheme/--rule exclude each other");
-  for (const char* option : {"--ignore", "--group-size", "--no-default-ignore"})
+  for (const char* option : {"--ignore", "--group-size", "--no-default-ignore", "--rotate"})
     if (command.count(option) > 0)
       fail(ErrorCode::kUsage, "{} has no effect on a recipe: change {} instead", option, path);
   Recipe recipe = read_recipe(path);

@@ -29,7 +29,7 @@ void add_plan(CLI::App& app) {
   c->callback([s, c] {
     const std::optional<int> index = device_index(s->device);
     const std::unique_ptr<Device> gpu = index ? open_device(*index) : nullptr;
-    const ModelFiles files = open_model(s->path);
+    const ModelFiles files = open_model(s->path, s->quant.rotation());
     for (const std::string& w : files.warnings) log_warn("{}", w);
     PlanResult result;
     if (!s->recipe.empty()) {

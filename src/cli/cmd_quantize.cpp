@@ -90,6 +90,7 @@ std::string request_text(const State& s) {
   for (const std::string& name : plan.ignore) text += " --ignore '" + name + "'";
   if (plan.no_default_ignore) text += " --no-default-ignore";
   text += " --algorithm " + s.calibration.algorithm;
+  if (!s.quant.rotate.empty()) text += " --rotate " + s.quant.rotate;
   if (!s.calibration.smooth.empty()) text += " --smooth " + s.calibration.smooth;
   if (!s.calibration.kv_cache.empty()) text += " --kv-cache " + s.calibration.kv_cache;
   if (s.calibration.sequential == "off") text += " --sequential off";
@@ -122,7 +123,7 @@ void run(State& s, const CLI::App& command) {
   const Recipe recipe = recipe_of(s, command);
   check_reports(s);
   return_freed_buffers();
-  ModelFiles files = open_model(s.source);
+  ModelFiles files = open_model(s.source, rotation_of(recipe));
   for (const std::string& w : files.warnings) log_warn("{}", w);
   check_report_text(s, files);
   RecipePlan plan = plan_recipe(files, recipe);

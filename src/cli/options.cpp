@@ -28,6 +28,12 @@ void QuantFlags::declare(CLI::App& command, const char* scheme_flag) {
       ->allow_extra_args(false);
   command.add_flag("--no-default-ignore", text.no_default_ignore, "Do not leave lm_head out by default");
   command
+      .add_option(
+          "--rotate", rotate,
+          "Rotate the model first: R1 the residual stream (unties lm_head), R2 the value heads, or R1,R2; "
+          "spreads outliers over all channels, which helps int8, static activations most")
+      ->type_name("R");
+  command
       .add_option("--on-indivisible", text.on_indivisible,
                   "When a group size does not divide a layer's columns: error, skip, pad or channel")
       ->check(CLI::IsMember({"error", "skip", "pad", "channel"}))
@@ -71,6 +77,7 @@ LoadOptions LoadFlags::options() const {
   options.gpu = device_index(device);
   options.threads = threads;
   options.cache = cache;
+  options.rotation = quantize.rotation();
   if (quantize.any())
     options.quantize = quantize.request("--quantize");
   else if (quantize.text.group_size != 0 || !quantize.text.ignore.empty())

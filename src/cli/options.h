@@ -10,12 +10,14 @@ namespace roundel::cli {
 
 struct QuantFlags {
   PlanText text;
+  std::string rotate;  // "R1", "R2", "R1,R2"; empty: none
 
   // `scheme_flag`: "--scheme" or "--quantize".
   void declare(CLI::App& command, const char* scheme_flag);
   bool any() const { return text.any(); }
   // What parse_plan_text() makes of it, or throws. Static activations only where there is calibration, not on load.
   PlanRequest request(const char* scheme_flag, bool can_calibrate = false) const;
+  Rotation rotation() const { return rotate.empty() ? Rotation{} : parse_rotation(rotate, "--rotate"); }
   OnIndivisible indivisible() const { return parse_on_indivisible(text.on_indivisible); }
 };
 

@@ -11,7 +11,7 @@ LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& o
   LoadedModel m;
   std::unique_ptr<Device> device =
       options.gpu ? open_device(*options.gpu) : nullptr;  // says at once what is wrong
-  m.files = std::make_unique<ModelFiles>(open_model(folder));
+  m.files = std::make_unique<ModelFiles>(open_model(folder, options.rotation));
   for (const std::string& w : m.files->warnings) log_warn("{}", w);
   if (options.quantize) {
     PlanResult result = plan_model(*m.files, *options.quantize);

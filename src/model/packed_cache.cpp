@@ -42,6 +42,7 @@ std::string make_key(const ModelFiles& files, std::span<Linear* const> linears) 
   std::string key =
       fmt::format("version {}\nfolder {}\n", kVersion, std::filesystem::canonical(folder).string());
   key += files.checkpoint.config().dump() + "\n";
+  key += fmt::format("rotation {} {}\n", files.rotation.residual, files.rotation.heads);
   for (const Checkpoint::FileInfo& f : files.checkpoint.files())
     key += f.name + " " + file_identity(folder / f.name) + "\n";
   for (const Linear* linear : linears) {

@@ -5,9 +5,9 @@
 //   cache.write();                                              // from packed linears
 //
 // The file's name is a fingerprint of its key, and the file begins with the key itself: version of the program and of this
-// format, config.json, the name, size and time of every file of the checkpoint, and for every linear its scheme, kernel and
-// packed size. Whatever changes one of them finds no file. Files are written under another name and renamed, so that
-// readers see whole ones and of several writers the last one wins; nobody writes to a file that is in place.
+// format, config.json, rotation, the name, size and time of every file of the checkpoint, and for every linear its scheme,
+// kernel and packed size. Whatever changes one of them finds no file. Files are written under another name and renamed, so
+// that readers see whole ones and of several writers the last one wins; nobody writes to a file that is in place.
 #pragma once
 #include <filesystem>
 #include <memory>

@@ -76,6 +76,7 @@ std::string job_key(const ModelFiles& files, const Plan& plan, uint64_t max_shar
     text += "\n";
   }
   if (plan.kv_cache) text += "key/value cache " + to_json(*plan.kv_cache).dump() + "\n";
+  if (files.rotation.any()) text += "rotation " + rotation_text(files.rotation) + "\n";
   if (calibration) text += describe_calibration(*calibration);
   return fmt::format("{:016x}", fingerprint(text));
 }

@@ -159,7 +159,8 @@ class Job {
                    {},
                    {},
                    plan_,
-                   {}};
+                   {},
+                   files_.rotation};
     Problems problems;
     for (int64_t i = 0; i < layers; ++i) {
       const std::string prefix = "model.layers." + std::to_string(i) + ".";

@@ -88,9 +88,16 @@ std::string without_tabs(std::string_view text) {
 }  // namespace
 
 void check_modifiers(const Recipe& recipe) {
-  const Modifier *smooth = nullptr, *quantizer = nullptr;
+  const Modifier *rotation = nullptr, *smooth = nullptr, *quantizer = nullptr;
   bool any_request = false;
   for (const Modifier& m : recipe.modifiers) {
+    if (m.rotate) {
+      const Modifier* before = rotation ? rotation : smooth ? smooth : quantizer;
+      if (before)
+        fail(ErrorCode::kInvalid, "{} comes after {}: a model is rotated once, before anything else; {}",
+             m.where, before->where, rotation ? "name all rotations in one" : "put it first");
+      rotation = &m;
+    }
     if (m.smooth && quantizer)
       fail(ErrorCode::kInvalid,
            "{} comes after {}: it changes weights that are quantized already; put it before", m.where,
@@ -103,12 +110,18 @@ void check_modifiers(const Recipe& recipe) {
            m.where);
     quantizer = &m;
   }
-  if (smooth && !quantizer)
+  if (const Modifier* prepares = smooth ? smooth : rotation; prepares && !quantizer)
     fail(ErrorCode::kInvalid,
          "{} prepares weights for quantization, and nothing after it quantizes; add a QuantizationModifier "
          "or a "
          "GPTQModifier",
-         smooth->where);
+         prepares->where);
+}
+
+Rotation rotation_of(const Recipe& recipe) {
+  for (const Modifier& m : recipe.modifiers)
+    if (m.rotate) return *m.rotate;
+  return {};
 }
 
 Recipe parse_recipe(std::string_view text, const std::string& name) {

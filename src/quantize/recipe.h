@@ -28,6 +28,8 @@ Recipe parse_recipe(std::string_view text, const std::string& name);
 // The order of modifiers: smoothing before quantizing, AWQ and SmoothQuant not alone, schemes for everything that
 // quantizes. Throws Error(kInvalid). parse_recipe() calls it.
 void check_modifiers(const Recipe& recipe);
+// With which the source is to be opened: open_model(folder, rotation_of(recipe)).
+Rotation rotation_of(const Recipe& recipe);
 
 // What options say where nothing is calibrated: the recipe when there is one (a path), else the text. Error(kUsage) when
 // both say what to do; Error(kUnsupported) for a recipe that needs calibration data.
@@ -36,6 +38,7 @@ PlanRequest plan_request(const PlanText& text, const std::filesystem::path& reci
 
 // A recipe that says what was done: every group with its numbers spelled out, the steps with their parameters, and the
 // calibration data under `args`. Reading it again gives the same plan and steps. `calibration` may be null.
-std::string write_recipe(const Plan& plan, const Calibration* calibration = nullptr);
+std::string write_recipe(const Plan& plan, const Calibration* calibration = nullptr,
+                         const Rotation& rotation = {});
 
 }  // namespace roundel

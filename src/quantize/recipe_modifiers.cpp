@@ -222,6 +222,35 @@ Modifier read_smoothquant(const RecipeNode& node, SmoothAlgorithm algorithm) {
   return m;
 }
 
+Modifier read_spinquant(const RecipeNode& node) {
+  node.check_keys(keys({"rotations", "transform_type", "randomize", "learnable", "precision",
+                        "transform_block_size", "mappings", "norm_mappings", "transform_config"},
+                       false));
+  note_without_effect(node, {"precision"});
+  for (const char* key : {"transform_block_size", "mappings", "norm_mappings", "transform_config"})
+    if (node.find(key))
+      node.fail_at_key(
+          key, "set: whole hidden states and heads are rotated, as the architecture has them; leave it out",
+          ErrorCode::kUnsupported);
+  for (const char* key : {"randomize", "learnable"})
+    if (node.boolean(key).value_or(false))
+      node.fail_at_key(key, "true, which is not supported; leave it out", ErrorCode::kUnsupported);
+  const std::string type = node.string("transform_type").value_or("hadamard");
+  if (type != "hadamard" && type != "random-hadamard")
+    node.fail_at_key(
+        "transform_type",
+        "\"" + type + "\", expected hadamard or random-hadamard (with random signs in both cases)",
+        ErrorCode::kUnsupported);
+  Modifier m;
+  m.rotate = Rotation{true, true};
+  if (node.find("rotations")) {
+    const std::vector<std::string> names = node.strings("rotations");
+    if (names.empty()) node.fail_at_key("rotations", "empty, expected R1, R2 or both");
+    m.rotate = parse_rotation(fmt::format("{}", fmt::join(names, ",")), node.where() + ": rotations");
+  }
+  return m;
+}
+
 struct Known {
   const char* name;
   Reader read;
@@ -234,13 +263,13 @@ constexpr Known kKnown[] = {
      [](const RecipeNode& node) { return read_smoothquant(node, SmoothAlgorithm::kSmoothQuant); }},
     {"LogarithmicEqualizationModifier",
      [](const RecipeNode& node) { return read_smoothquant(node, SmoothAlgorithm::kLogEqualization); }},
+    {"SpinQuantModifier", read_spinquant},
     {"BestModifier", read_best},
 };
 const std::vector<std::string> kOthers = {
-    "AutoRoundModifier",       "SpinQuantModifier",        "QuIPModifier",
-    "SparseGPTModifier",       "WandaPruningModifier",     "REAPPruningModifier",
-    "ConstantPruningModifier", "MagnitudePruningModifier", "IMatrixGatherer",
-    "DistillationModifier"};
+    "AutoRoundModifier",        "QuIPModifier",        "SparseGPTModifier",
+    "WandaPruningModifier",     "REAPPruningModifier", "ConstantPruningModifier",
+    "MagnitudePruningModifier", "IMatrixGatherer",     "DistillationModifier"};
 
 [[noreturn]] void refuse(const std::string& name, const YamlNode& key) {
   std::vector<std::string> known;

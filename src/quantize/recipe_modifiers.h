@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "model/rotation.h"
 #include "quantize/calibration_steps.h"
 #include "quantize/recipe_node.h"
 #include "scheme/plan.h"
@@ -14,6 +15,7 @@ namespace roundel {
 struct Modifier {
   std::string kind;                         // "GPTQModifier"
   std::string where;                        // "recipe.yaml: line 4: GPTQModifier"
+  std::optional<Rotation> rotate;           // of the whole model, before everything else
   std::optional<CalibrationStep> smooth;    // changes weights before they are quantized
   std::optional<CalibrationStep> quantize;  // quantizes
   std::optional<PlanRequest> request;       // the schemes; none: those of the quantizing modifier before it

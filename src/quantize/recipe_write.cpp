@@ -96,6 +96,14 @@ Written awq(const AwqStep& step) {
   return w;
 }
 
+Written spinquant(const Rotation& rotation) {
+  Written w{"SpinQuantModifier"};
+  if (rotation.residual) w.options["rotations"].push_back("R1");
+  if (rotation.heads) w.options["rotations"].push_back("R2");
+  w.options["transform_type"] = "random-hadamard";
+  return w;
+}
+
 class Writer {
  public:
   Writer(const Plan& plan, const std::vector<CalibrationStep>& steps)
@@ -150,7 +158,7 @@ class Writer {
 
 }  // namespace
 
-std::string write_recipe(const Plan& plan, const Calibration* calibration) {
+std::string write_recipe(const Plan& plan, const Calibration* calibration, const Rotation& rotation) {
   std::string text = "# What was done to these weights, as a recipe. JSON is YAML.\n";
   if (calibration) {
     text += "args:\n";
@@ -160,8 +168,10 @@ std::string write_recipe(const Plan& plan, const Calibration* calibration) {
   text += "default_stage:\n";
   std::string group;
   std::vector<std::string> seen;
-  for (const Written& w :
-       Writer(plan, calibration ? calibration->steps : std::vector<CalibrationStep>{}).run()) {
+  std::vector<Written> list =
+      Writer(plan, calibration ? calibration->steps : std::vector<CalibrationStep>{}).run();
+  if (rotation.any()) list.insert(list.begin(), spinquant(rotation));
+  for (const Written& w : list) {
     // A kind occurs once in a group: a second one opens another group.
     if (group.empty() || std::find(seen.begin(), seen.end(), w.kind) != seen.end()) {
       group = group.empty() ? "default" : fmt::format("group_{}", seen.size());

@@ -37,7 +37,7 @@ void write_side_files(const ModelFiles& files, const Plan& plan, const std::file
   config.erase("compression_config");
   config["quantization_config"] = write_quant_config(plan);
   write_text_file(folder / "config.json", dump_json(config));
-  write_text_file(folder / "recipe.yaml", write_recipe(plan, calibration));
+  write_text_file(folder / "recipe.yaml", write_recipe(plan, calibration, files.rotation));
 
   std::vector<std::string> names;
   for (const auto& item : std::filesystem::directory_iterator(files.checkpoint.folder())) {

@@ -192,7 +192,7 @@ def on_load_equals_stored(program, work):
     ids = expected(DENSE, "dense_f32")[0]
     for i, flags in enumerate([
             ["W8A8"], ["W4A16:g32"], ["W4A16_ASYM", "--group-size", "32"], ["FP8_DYNAMIC"], ["W8A16:channel"],
-            ["FP8_BLOCK"], ["W4A8", "--group-size", "32"],
+            ["FP8_BLOCK"], ["W4A8", "--group-size", "32"], ["W8A8", "--rotate", "R1,R2"],
             ["W8A8", "--rule", r"re:.*mlp\..*=W4A16:g32", "--rule", "model.layers.1.mlp.down_proj=none"]]):
         stored = work / ("stored_%d" % i)
         program.run("quantize", DENSE, "-o", stored, "--scheme", *flags)

@@ -157,6 +157,23 @@ def a_recipe_and_flags_mean_the_same(program, work):
 
 
 @test
+def a_rotation_is_the_same_by_flag_and_recipe(program, work):
+    recipe = work / "r.yaml"
+    recipe.write_text("a_stage:\n  a_modifiers:\n    SpinQuantModifier: {rotations: [R1, R2]}\n"
+                      "    GPTQModifier: {scheme: W8A8, ignore: [lm_head]}\n")
+    flags = ["--scheme", "W8A8", "--algorithm", "gptq", "--rotate", "R1,R2"]
+    program.run("quantize", DENSE, "-o", work / "flags", *flags, *CALIB, "--threads", "1")
+    program.run("quantize", DENSE, "-o", work / "recipe", "--recipe", recipe, *CALIB, "--threads", "4")
+    same_tensors(work / "flags", work / "recipe", "flag and recipe")
+    program.run("quantize", DENSE, "-o", work / "again", "--recipe", work / "flags" / "recipe.yaml", *CALIB)
+    same_folders(work / "flags", work / "again", "the saved recipe")
+    rotated = faultkit.read_checkpoint(work / "flags")
+    check("lm_head.weight" in rotated, "the rotated model has no lm_head of its own")
+    _, err = program.run("quantize", DENSE, "-o", work / "x", "--scheme", "W8A8", "--rotate", "R3", expect=1)
+    check("R3 rotates activations while the model runs" in err, "R3: %s", err)
+
+
+@test
 def smoothing_leaves_alone_what_it_should(program, work):
     dense = faultkit.read_checkpoint(DENSE)
     norms = ["model.layers.%d.%s.weight" % (i, n) for i in (0, 1) for n in ("input_layernorm", "post_attention_layernorm")]

@@ -102,10 +102,13 @@ CALIBRATED = [
     ("AWQ", AWQ + modifier(QUANTIZE, [("Linear", GROUPS % "false")]), "none"),
     ("AWQ and GPTQ", AWQ + modifier(GPTQ, [("Linear", GROUPS % "true")]), "none"),
     ("best", ["--scheme", "W4A16:g32", "--algorithm", "best"], "none"),
+    ("rotated, smoothed, GPTQ, static int8",
+     ["--scheme", "W8A8:tensor:act-static", "--rotate", "R1,R2", "--smooth", "auto", "--algorithm", "gptq"], "int8"),
     ("mixed groups", modifier(GPTQ, [(MLP, GROUPS % "true"), (ATTENTION, ROWS, INT8_ASYM)]), "int8"),
     ("mixed modifiers", modifier(GPTQ, [(MLP, GROUPS % "false")]) + modifier(QUANTIZE, [(ATTENTION, FP8, FP8)]), "fp8"),
 ]
 EVERYWHERE = [  # on each architecture
+    ("rotated W8A8", ["--scheme", "W8A8:act-static", "--rotate", "R1,R2"], "int8"),
     ("static FP8 and cache", ["--scheme", "FP8", "--kv-cache", "fp8", "--no-default-ignore"], "fp8"),
     ("SmoothQuant, GPTQ, static int8",
      ["--scheme", "W8A8:act-static:act-asym", "--smooth", "0.6", "--algorithm", "gptq"], "int8"),

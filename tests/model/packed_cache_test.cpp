@@ -20,9 +20,10 @@ class PackedCacheTest : public testing::Test {
     fs::copy(ROUNDEL_TEST_DATA "/golden/dense/tiny_llama", model_, fs::copy_options::recursive);
   }
 
-  LoadedModel load(const char* scheme = "W4A16:g32", bool cached = true) const {
+  LoadedModel load(const char* scheme = "W4A16:g32", bool cached = true, Rotation rotation = {}) const {
     LoadOptions options;
     options.threads = 2;
+    options.rotation = rotation;
     options.quantize.emplace();
     options.quantize->groups.push_back({"", {"Linear"}, parse_scheme_text(scheme, "test").scheme});
     options.quantize->default_ignore = {"lm_head"};
@@ -93,6 +94,8 @@ TEST_F(PackedCacheTest, OtherSchemesKernelsAndFilesHaveTheirOwn) {
   fs::last_write_time(weights, fs::last_write_time(weights) + std::chrono::seconds(1));
   load();
   EXPECT_EQ(files().size(), 4u);
+  load("W4A16:g32", true, {.residual = false, .heads = true});
+  EXPECT_EQ(files().size(), 5u);
 }
 
 TEST_F(PackedCacheTest, WritersAtTheSameTimeLeaveOneWholeFile) {

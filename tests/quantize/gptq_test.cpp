@@ -116,7 +116,7 @@ double loss(const Matrix& w, const QuantizedRows& rows, const QuantArgs& args, c
   Matrix d = values_of(rows, args, pool);
   for (int64_t r = 0; r < d.rows; ++r)
     for (int64_t c = 0; c < d.cols; ++c) d.row(r)[c] -= w.row(r)[c];
-  return quadratic_form(d, PackedMatrix(moments.second(), pool), pool);
+  return QuadraticForm(moments.second(), pool).sum(d, pool);
 }
 
 TEST(Gptq, HasLessErrorThanRounding) {

@@ -15,8 +15,8 @@ class JobKey : public testing::Test {
  protected:
   JobKey() { write_tiny_folder(temp_ / "in", tiny_config(8, 2), bigram_tensors({{0, 0}, {0, 0}})); }
   std::string key(const std::string& scheme = "W8A8", uint64_t shard = 1000,
-                  const std::string& ignore = "lm_head") {
-    const ModelFiles files = open_model(temp_ / "in");
+                  const std::string& ignore = "lm_head", const Rotation& rotation = {}) {
+    const ModelFiles files = open_model(temp_ / "in", rotation);
     PlanRequest request;
     request.groups.push_back({"", {"Linear"}, parse_scheme_text(scheme, "test").scheme});
     request.ignore = {ignore};
@@ -37,6 +37,7 @@ TEST_F(JobKey, ChangesWithWhatTheOutputDependsOn) {
   EXPECT_NE(key("W8A16:channel"), before);  // the same codes, another config
   EXPECT_NE(key("W8A8:tensor"), before);
   EXPECT_NE(key("W8A8", 1000, "model.layers.0.mlp.up_proj"), before);
+  EXPECT_NE(key("W8A8", 1000, "lm_head", {true, false}), before);
 }
 
 TEST_F(JobKey, ChangesWithTheSource) {

@@ -358,6 +358,43 @@ TEST(RecipePlan, DuoScalingNeedsScalesPerChannel) {
   expect_words(plan.result.problems.list()[0].message, {"duo_scaling"});
 }
 
+TEST(Recipe, ReadsRotations) {
+  const std::string rtn = "    QuantizationModifier: {scheme: W8A8, ignore: [lm_head]}\n";
+  const auto rotation = [&](const std::string& options) {
+    return rotation_of(parse_recipe(stage("    SpinQuantModifier: {" + options + "}\n" + rtn), "r.yaml"));
+  };
+  EXPECT_EQ(rotation_of(parse_recipe(stage(rtn), "r.yaml")), Rotation{});
+  EXPECT_EQ(rotation(""), (Rotation{true, true}));  // llm-compressor's default
+  EXPECT_EQ(rotation("rotations: [r1], transform_type: random-hadamard"), (Rotation{true, false}));
+  EXPECT_EQ(rotation("rotations: [R2], randomize: false, precision: float64"), (Rotation{false, true}));
+  const auto refused = [&](const std::string& options) {
+    return refusal(stage("    SpinQuantModifier: {" + options + "}\n" + rtn));
+  };
+  expect_words(refused("rotations: [R1, R4]"), {"line 3", "R4 rotates activations while the model runs"});
+  expect_words(refused("rotations: []"), {"rotations", "expected R1, R2"});
+  expect_words(refused("transform_type: random-matrix"), {"line 3", "hadamard"});
+  expect_words(refused("transform_block_size: 64"), {"transform_block_size"});
+  expect_words(refused("learnable: true"), {"learnable"});
+  expect_words(refused("rotation: [R1]"), {"rotations"});
+  const std::string spin = "    SpinQuantModifier: {}\n";
+  expect_words(refusal(stage(rtn + spin)), {"SpinQuantModifier", "comes after", "put it first"});
+  expect_words(refusal(stage("    SmoothQuantModifier: {}\n" + spin + rtn)), {"comes after", "put it first"});
+  expect_words(refusal(stage(spin)), {"nothing after it quantizes"});
+  expect_words(refusal(stage(spin) + "  b_modifiers:\n" + spin + rtn), {"name all rotations in one"});
+}
+
+TEST(RecipePlan, ARotationNeedsNoCalibrationAndIsWritten) {
+  const ModelFiles files = tiny();
+  const Recipe r = parse_recipe(stage("    SpinQuantModifier: {rotations: [R1]}\n"
+                                      "    QuantizationModifier: {scheme: W8A8, ignore: [lm_head]}\n"),
+                                "r.yaml");
+  const RecipePlan plan = plan_recipe(files, r);
+  EXPECT_EQ(plan.needs_calibration, "");
+  EXPECT_TRUE(plan.steps.size() == 1 && std::holds_alternative<RtnStep>(plan.steps[0]));
+  const std::string text = write_recipe(plan.result.plan, nullptr, rotation_of(r));
+  EXPECT_EQ(rotation_of(parse_recipe(text, "saved.yaml")), rotation_of(r)) << text;
+}
+
 // What is written beside the weights leads to the same plan and steps when it is run again.
 TEST(RecipePlan, WrittenRecipeSaysTheSame) {
   const ModelFiles files = tiny();

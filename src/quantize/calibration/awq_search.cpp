@@ -84,7 +84,7 @@ std::vector<float> scales_of(const Candidate& candidate, const std::vector<float
 
 // Of Q(W s) / s - W, times the second moment.
 double loss_of(const std::vector<float>& s, const std::vector<const LayerModule*>& balance,
-               const PackedMatrix& second, ThreadPool& pool) {
+               const QuadraticForm& second, ThreadPool& pool) {
   double loss = 0;
   for (const LayerModule* m : balance) {
     if (!m->entry->scheme.weights) continue;
@@ -101,7 +101,7 @@ double loss_of(const std::vector<float>& s, const std::vector<const LayerModule*
       for (int64_t r = begin; r < end; ++r)
         for (size_t c = 0; c < s.size(); ++c) error.row(r)[c] = error.row(r)[c] / s[c] - m->weight.row(r)[c];
     });
-    loss += quadratic_form(error, second, pool);
+    loss += second.sum(error, pool);
   }
   return loss;
 }
@@ -110,7 +110,7 @@ double loss_of(const std::vector<float>& s, const std::vector<const LayerModule*
 
 std::vector<float> awq_scales(const AwqStep& step, const InputMoments& moments,
                               const std::vector<const LayerModule*>& balance, ThreadPool& pool) {
-  const PackedMatrix second(moments.second(), pool);
+  const QuadraticForm second(moments.second(), pool);
   const std::vector<float> w = relative_weights(balance);
   std::vector<float> best(w.size(), 1.0f);
   double least = loss_of(best, balance, second, pool);

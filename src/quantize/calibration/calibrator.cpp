@@ -137,6 +137,11 @@ struct Calibrator::Impl {
            any_method([](const Method& m, const QuantArgs& w) { return roundel::aims_at_dense(m, w); });
   }
 
+  // Whether nothing reads what the stage puts out.
+  bool is_last(int64_t layer, Stage s) const {
+    return layer == files.config.layers - 1 && s == Stage::kDown && !is_calibrated_head(plan);
+  }
+
   void layer(int64_t index, const CalibrationOutput& out);
   void head(const CalibrationOutput& out);
   void smooth(LayerWeights& weights);
@@ -285,7 +290,7 @@ void Calibrator::Impl::stage(Stage s, LayerWeights& weights, DecoderLayer& quant
     report.push_back(std::move(row));
   }
   if (s == Stage::kQkv) key_values(weights.index, quantized, reads, out);
-  runner.advance(s, reads);
+  if (!is_last(weights.index, s)) runner.advance(s, reads);
 }
 
 void Calibrator::Impl::check_finite(const InputMoments& moments, const std::string& module) const {
@@ -338,7 +343,7 @@ void Calibrator::Impl::layer(int64_t index, const CalibrationOutput& out) {
   runner.begin(reads);
   for (const Stage s : kStages) {
     stage(s, weights, quantized, reads, out);
-    if (dense_runner) dense_runner->advance(s, dense);
+    if (dense_runner && !is_last(index, s)) dense_runner->advance(s, dense);
     release_free_memory();
   }
   for (const auto& [name, values] : weights.vectors) write_floats(files, name, values, out.write);

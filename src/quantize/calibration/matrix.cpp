@@ -74,19 +74,33 @@ void add_outer_products(Columns a, Columns b, int64_t tokens, Triangle triangle,
   });
 }
 
-double quadratic_form(const Matrix& d, const PackedMatrix& h, ThreadPool& pool) {
+QuadraticForm::QuadraticForm(const Matrix& h, ThreadPool& pool)
+    : block_(round_up(ceil_div(h.rows, int64_t{8}), kColumnUnit)) {
+  for (int64_t begin = 0; begin < h.rows; begin += block_) {
+    const int64_t end = std::min(begin + block_, h.rows);
+    Matrix part(end - begin, end);
+    for (int64_t r = begin; r < end; ++r)
+      for (int64_t c = 0; c < end; ++c) part.row(r - begin)[c] = c < begin ? 2 * h.row(r)[c] : h.row(r)[c];
+    blocks_.emplace_back(part, pool);
+  }
+}
+
+double QuadraticForm::sum(const Matrix& d, ThreadPool& pool) const {
   constexpr int64_t kRows = 512;
   const VectorOps& ops = vector_ops();
-  Matrix product(std::min(d.rows, kRows), d.cols);
+  Matrix product(std::min(d.rows, kRows), block_);
   std::vector<double> sums(static_cast<size_t>(d.rows));
   for (int64_t row0 = 0; row0 < d.rows; row0 += kRows) {
     const int64_t n = std::min(kRows, d.rows - row0);
-    h.multiply(d.row(row0), n, d.ld, product.row(0), product.ld, pool);
-    pool.parallel_for(n, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r)
-        sums[static_cast<size_t>(row0 + r)] =
-            static_cast<double>(ops.dot(product.row(r), d.row(row0 + r), d.cols));
-    });
+    for (size_t b = 0; b < blocks_.size(); ++b) {
+      blocks_[b].multiply(d.row(row0), n, d.ld, product.row(0), product.ld, pool);
+      const float* x = d.row(row0) + static_cast<int64_t>(b) * block_;
+      pool.parallel_for(n, 64, [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r)
+          sums[static_cast<size_t>(row0 + r)] +=
+              static_cast<double>(ops.dot(product.row(r), x + r * d.ld, blocks_[b].rows()));
+      });
+    }
   }
   double total = 0;
   for (const double s : sums) total += s;

@@ -5,6 +5,7 @@
 //   right.multiply(delta.row(0), delta.rows, delta.ld, y.row(0), y.ld, pool);     // y = delta . h^T
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "kernels/list.h"
 #include "tensor/tensor.h"
@@ -51,8 +52,16 @@ enum class Triangle { kWhole, kLower };
 // not depend on the number of threads.
 void add_outer_products(Columns a, Columns b, int64_t tokens, Triangle triangle, Matrix* h, ThreadPool& pool);
 
-// Of every row r of d (m,k): d_r . h . d_r^T, h symmetric: the squared error of output r whose weights are off by d_r, when
-// h is the second moment of the inputs. Returns the sum over rows.
-double quadratic_form(const Matrix& d, const PackedMatrix& h, ThreadPool& pool);
+// Of every row r of d (m,k): d_r . h . d_r^T, h (k,k) symmetric: the squared error of output r whose weights are off by d_r,
+// when h is the second moment of the inputs. Only the lower triangle of h is multiplied, its part off the diagonal twice.
+class QuadraticForm {
+ public:
+  QuadraticForm(const Matrix& h, ThreadPool& pool);
+  double sum(const Matrix& d, ThreadPool& pool) const;  // over the rows
+
+ private:
+  std::vector<PackedMatrix> blocks_;  // of block_ rows of h, up to the diagonal
+  int64_t block_ = 0;
+};
 
 }  // namespace roundel

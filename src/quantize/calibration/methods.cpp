@@ -154,11 +154,11 @@ void StageQuantizer::measure(const LayerModule& module, const QuantizedRows& bef
   const double weight = squares(w);
   report->relative_error = weight > 0 ? std::sqrt(squares(d) / weight) : 0;
   if (moments_.second().rows == 0) return;
-  if (!second_) second_ = std::make_unique<PackedMatrix>(moments_.second(), pool_);
-  const double output = quadratic_form(w, *second_, pool_);
+  if (!form_) form_ = std::make_unique<QuadraticForm>(moments_.second(), pool_);
+  const double output = form_->sum(w, pool_);
   if (!(output > 0)) return;
-  report->loss_before = quadratic_form(difference(before), *second_, pool_) / output;
-  report->loss_after = quadratic_form(d, *second_, pool_) / output;
+  report->loss_before = form_->sum(difference(before), pool_) / output;
+  report->loss_after = form_->sum(d, pool_) / output;
 }
 
 }  // namespace roundel

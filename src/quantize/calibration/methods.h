@@ -68,7 +68,7 @@ class StageQuantizer {
   const Matrix* residual_;
   ThreadPool& pool_;
   std::map<std::pair<double, bool>, HessianFactor> factors_;
-  std::unique_ptr<PackedMatrix> second_;
+  std::unique_ptr<QuadraticForm> form_;
 };
 
 }  // namespace roundel
