@@ -141,6 +141,8 @@ struct EvalReport {
 struct LoadOptions {
   int threads = 0;        // 0: one for each usable core
   Quantization quantize;  // of a dense checkpoint while it is loaded; empty: as stored
+  std::filesystem::path
+      cache;  // folder for packed weights: later loads map what the first wrote; empty: none
 };
 
 struct ModelInfo {

@@ -64,12 +64,13 @@ CpuFeatures detect_and_lower() {
   }
   f.amx_int8 = f.amx_bf16 = false;
   if (isa == "avx512") return f;
-  if (isa == "avx2") {
-    f.avx512 = f.avx512_vnni = f.avx_vnni = false;
+  if (isa == "avxvnni" || isa == "avx2") {
+    f.avx512 = f.avx512_vnni = false;
+    if (isa == "avx2") f.avx_vnni = false;
     return f;
   }
   if (isa == "baseline") return CpuFeatures{};
-  fail(ErrorCode::kUsage, "ROUNDEL_ISA is \"{}\", expected amx, avx512, avx2 or baseline", isa);
+  fail(ErrorCode::kUsage, "ROUNDEL_ISA is \"{}\", expected amx, avx512, avxvnni, avx2 or baseline", isa);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ struct CpuFeatures {
   bool amx_denied = false;   // the CPU has AMX, the system does not allow it
 };
 
-// Detected by CPUID flags and XCR0, never by model. ROUNDEL_ISA=amx|avx512|avx2|baseline lowers it, for tests.
+// Detected by CPUID flags and XCR0, never by model. ROUNDEL_ISA=amx|avx512|avxvnni|avx2|baseline lowers it, for tests.
 // AMX state must be asked for, once for the whole process: that happens here too.
 const CpuFeatures& cpu_features();
 std::string describe(const CpuFeatures& features);  // "avx2 avx512 avx512_vnni"

@@ -17,7 +17,11 @@ struct State {
   JsonOutput json;
 };
 
-std::string share_of_products(const BenchmarkResult& r) {
+// What the linears of prompts reach of the fastest products there are.
+std::string share_of_rate(const BenchmarkResult& r) {
+  if (r.int8_peak > 0)
+    return fmt::format("; {:.0f} % of the int8 peak ({:.0f} GOP/s measured)", 100 * r.prefill_share,
+                       r.int8_peak / 1e9);
   if (r.product_rate.operations_per_second <= 0) return "";
   return fmt::format("; its linears {:.0f} TFLOP/s, {:.0f} % of a large {} product ({:.0f} TFLOP/s measured)",
                      r.prefill_share * r.product_rate.operations_per_second / 1e12, 100 * r.prefill_share,
@@ -53,14 +57,15 @@ void run(const State& s) {
                 {"read_bandwidth_bytes_per_second", r.read_bandwidth},
                 {"decode_share_of_read_bound", r.decode_share},
                 {"product_operations_per_second", r.product_rate.operations_per_second},
-                {"prefill_share_of_product_rate", r.prefill_share},
+                {"int8_peak_operations_per_second", r.int8_peak},
+                {"prefill_share_of_peak", r.prefill_share},
                 {"samples", samples}});
   if (s.json.only_json()) return;
   write_stdout(fmt::format("load {:.2f} s, weights {}, peak memory {}, {} threads\n", loaded.load_seconds,
                            format_bytes(loaded.model->weight_bytes()), format_bytes(load_peak),
                            loaded.pool->size()) +
                fmt::format("prompt {} tokens: {:.1f} tokens/s{}\n", s.params.prompt_tokens,
-                           r.median.prefill_tokens_per_second, share_of_products(r)) +
+                           r.median.prefill_tokens_per_second, share_of_rate(r)) +
                fmt::format("decode {} tokens, batch {}: {:.1f} tokens/s; {} read a token, {:.0f} % of the "
                            "read bound ({:.1f} GB/s measured)\n",
                            s.params.decode_tokens, s.params.batch, r.median.decode_tokens_per_second,

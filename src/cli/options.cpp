@@ -52,6 +52,12 @@ void LoadFlags::declare(CLI::App& command) {
   command.add_option("--threads", threads, "Threads (default: one for each usable core)")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
+  command
+      .add_option(
+          "--cache", cache,
+          "Folder for packed weights: the first load of a model writes them there, later ones map them")
+      ->envname("ROUNDEL_CACHE")
+      ->type_name("DIR");
   quantize.declare(command, "--quantize");
 }
 
@@ -87,6 +93,7 @@ LoadOptions LoadFlags::options() const {
   LoadOptions options;
   options.gpu = device_index(device);
   options.threads = threads;
+  options.cache = cache;
   options.rotation = quantize.rotation();
   if (quantize.any())
     options.quantize = quantize.request("--quantize");

@@ -25,6 +25,7 @@ struct QuantFlags {
 struct LoadFlags {
   std::string device = "cpu";
   int threads = 0;
+  std::string cache;
   QuantFlags quantize;
 
   void declare(CLI::App& command);

@@ -50,14 +50,21 @@ EncodeStats stream_encoded(const TensorSource& source, const TensorSpec& spec, c
   return {encoder.error_sum(), encoder.weight_sum()};
 }
 
-void stream_stored(const TensorSource& source, const StoredWeight& stored, RowsSink sink) {
+void stream_stored(const TensorSource& source, const StoredWeight& stored, ThreadPool& pool, RowsSink sink) {
   const StorageFormat& format = find_format(stored.scheme.format, stored.module);
   const int64_t chunk = chunk_rows(stored.cols, 2);
-  QuantizedRows rows;
+  const int64_t parts = std::min<int64_t>(pool.size(), chunk / kChunkUnit);
+  std::vector<QuantizedRows> rows(static_cast<size_t>(parts));
+  const int64_t part = round_up(ceil_div(chunk, parts), kChunkUnit);
   for (int64_t row0 = 0; row0 < stored.rows; row0 += chunk) {
     throw_if_interrupted();
-    format.load(stored, source, row0, std::min(chunk, stored.rows - row0), &rows);
-    sink(rows);
+    const int64_t n = std::min(chunk, stored.rows - row0), used = ceil_div(n, part);
+    pool.parallel_for(used, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        format.load(stored, source, row0 + i * part, std::min(part, n - i * part),
+                    &rows[static_cast<size_t>(i)]);
+    });
+    for (int64_t i = 0; i < used; ++i) sink(rows[static_cast<size_t>(i)]);
   }
 }
 

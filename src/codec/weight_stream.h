@@ -31,8 +31,9 @@ struct StreamOptions {
 EncodeStats stream_encoded(const TensorSource& source, const TensorSpec& spec, const QuantArgs& args,
                            const std::string& module, ThreadPool& pool, const StreamOptions& options,
                            RowsSink sink);
-// A weight that is stored quantized; `stored` went through its format's open().
-void stream_stored(const TensorSource& source, const StoredWeight& stored, RowsSink sink);
+// A weight that is stored quantized; `stored` went through its format's open(). Read and unpacked by all threads; the sink
+// is called by one.
+void stream_stored(const TensorSource& source, const StoredWeight& stored, ThreadPool& pool, RowsSink sink);
 // Bytes [offset, offset + bytes) of a tensor, read with all threads.
 void read_parallel(const TensorSource& source, const TensorSpec& spec, uint64_t offset, uint8_t* to,
                    size_t bytes, ThreadPool& pool);

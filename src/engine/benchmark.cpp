@@ -6,6 +6,7 @@
 
 #include "base/process.h"
 #include "base/rng.h"
+#include "kernels/list.h"
 
 namespace roundel {
 namespace {
@@ -40,6 +41,21 @@ double measure_read_bandwidth(ThreadPool& pool) {
     best = std::max(best, static_cast<double>(kBytes) / (seconds_now() - start));
   }
   CHECK(std::accumulate(sums.begin(), sums.end(), uint64_t{0}) == 0);
+  return best;
+}
+
+// The best of a few passes over all threads.
+double measure_int8_peak(ThreadPool& pool) {
+  const Int8Peak* peak = int8_peak();
+  if (!peak) return 0;
+  double best = 0;
+  for (int pass = 0; pass < 50; ++pass) {
+    const double start = seconds_now();
+    pool.parallel_for(pool.size(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) peak->run();
+    });
+    best = std::max(best, peak->operations * pool.size() / (seconds_now() - start));
+  }
   return best;
 }
 
@@ -137,6 +153,7 @@ BenchmarkResult run_benchmark(const LoadedModel& loaded, const BenchmarkParams& 
   BenchmarkResult result;
   result.read_bandwidth =
       loaded.model->device() ? loaded.model->device_read_bandwidth() : measure_read_bandwidth(*loaded.pool);
+  if (!loaded.model->device()) result.int8_peak = measure_int8_peak(*loaded.pool);
   Runner runner(loaded, params);
   runner.round();
   std::vector<double> prefill, decode;
@@ -153,6 +170,9 @@ BenchmarkResult run_benchmark(const LoadedModel& loaded, const BenchmarkParams& 
     result.prefill_share = result.median.prefill_tokens_per_second *
                            result.product_rate.operations_per_token /
                            result.product_rate.operations_per_second;
+  } else if (result.int8_peak > 0) {
+    result.prefill_share =
+        result.median.prefill_tokens_per_second * loaded.model->operations_per_token() / result.int8_peak;
   }
   return result;
 }

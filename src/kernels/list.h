@@ -11,6 +11,7 @@
 
 #include "kernels/api/attention.h"
 #include "kernels/api/encode.h"
+#include "kernels/api/int8_peak.h"
 #include "kernels/api/linear.h"
 #include "kernels/api/vector_ops.h"
 
@@ -30,6 +31,7 @@ std::span<const EncodeOps* const> encode_ops_list();
 const LinearKernel& choose_linear(const LinearProblem& problem, std::vector<Refusal>* refused = nullptr);
 const VectorOps& vector_ops();
 const AttentionKernel& attention_kernel();
+const Int8Peak* int8_peak();  // of the best instruction set here; null: no vector one
 const EncodeOps& encode_ops();
 
 }  // namespace roundel

@@ -88,12 +88,35 @@ Linear::Linear(LinearSpec spec)
       problem_(linear_problem(spec_)),
       kernel_(&choose_linear(problem_)),
       form_(activation_form(spec_.scheme)),
-      packed_(kernel_->packed_bytes(problem_)) {}
+      packed_(kernel_->packed_bytes(problem_)),
+      packed_bytes_(packed_.size()) {}
+
+void Linear::use_packed(const uint8_t* bytes) {
+  mapped_ = bytes;
+  packed_ = Buffer();
+}
+
+WeightRows Linear::view_of(const QuantizedRows& rows) const {
+  CHECK(spec_.scheme.weights && rows.cols == spec_.k && rows.groups == problem_.groups());
+  return {rows.row0, rows.rows, rows.codes.data(), rows.scales.data(),
+          problem_.has_zero_point ? rows.zero_points.data() : nullptr};
+}
+
+void Linear::pack_with(const QuantizedRows& rows, ThreadPool& pool) {
+  if (!form_.order.empty()) return pack(rows);
+  const WeightRows all = view_of(rows);
+  pool.parallel_for(rows.rows, kRowUnit, [&](int64_t begin, int64_t end) {
+    WeightRows part = all;
+    part.row0 += begin, part.rows = end - begin;
+    part.codes = static_cast<const int8_t*>(all.codes) + begin * rows.cols;
+    part.scales += begin * rows.groups;
+    if (part.zero_points) part.zero_points += begin * rows.groups;
+    kernel_->pack(problem_, part, packed_.data());
+  });
+}
 
 void Linear::pack(const QuantizedRows& rows) {
-  CHECK(spec_.scheme.weights && rows.cols == spec_.k && rows.groups == problem_.groups());
-  WeightRows view{rows.row0, rows.rows, rows.codes.data(), rows.scales.data(),
-                  problem_.has_zero_point ? rows.zero_points.data() : nullptr};
+  WeightRows view = view_of(rows);
   std::vector<int8_t> ordered;
   if (!form_.order.empty()) {
     ordered = reorder_columns(rows, form_.order);
@@ -141,7 +164,7 @@ void Linear::forward(LinearInput& input, float* y, int64_t ldy, ThreadPool& pool
   args.bias = bias_.empty() ? nullptr : bias_.data();
   args.y = y;
   args.ldy = ldy;
-  kernel_->run(problem_, packed_.data(), args, pool);
+  kernel_->run(problem_, packed(), args, pool);
   if (output_scale_ > 0) round_output(y, args.m, ldy, pool);
 }
 
@@ -165,7 +188,7 @@ void Linear::round_output(float* y, int64_t rows, int64_t ldy, ThreadPool& pool)
 }
 
 void Linear::read_row(int64_t row, float* out) const {
-  kernel_->unpack_row(problem_, packed_.data(), row, out);
+  kernel_->unpack_row(problem_, packed(), row, out);
   if (form_.order.empty()) return;
   const std::vector<float> ordered(out, out + spec_.k);
   for (int64_t c = 0; c < spec_.k; ++c) out[form_.order[c]] = ordered[c];

@@ -28,6 +28,7 @@ class Linear : public WeightTarget {
   explicit Linear(LinearSpec spec);
 
   void pack(const QuantizedRows& rows) override;
+  void pack_with(const QuantizedRows& rows, ThreadPool& pool) override;
   void pack_dense(int64_t row0, int64_t rows, const void* data);
   void pack_dense(int64_t row0, int64_t rows, const void* data, ThreadPool& pool) override;
   void set_bias(std::vector<float> bias) override;
@@ -41,16 +42,22 @@ class Linear : public WeightTarget {
 
   const LinearSpec& spec() const override { return spec_; }
   const LinearKernel& kernel() const { return *kernel_; }
-  size_t packed_bytes() const override { return packed_.size(); }
+  size_t packed_bytes() const override { return packed_bytes_; }
+  const uint8_t* packed() const { return mapped_ ? mapped_ : packed_.data(); }
+  // Takes bytes that packed() of an equal linear held instead of being packed. On 64 bytes; they outlive this.
+  void use_packed(const uint8_t* bytes);
 
  private:
   LinearSpec spec_;
   LinearProblem problem_;
   const LinearKernel* kernel_;
   ActForm form_;
+  WeightRows view_of(const QuantizedRows& rows) const;
   void round_output(float* y, int64_t rows, int64_t ldy, ThreadPool& pool) const;
 
   Buffer packed_;
+  const uint8_t* mapped_ = nullptr;  // instead of packed_
+  size_t packed_bytes_;
   std::vector<float> bias_;
   float output_scale_ = 0;  // 0: the output stays as it is
   int32_t output_zero_ = 0;

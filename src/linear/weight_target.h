@@ -31,6 +31,8 @@ class WeightTarget {
   virtual const LinearSpec& spec() const = 0;
   // Chunks may come in any order; row0 is a multiple of kRowUnit.
   virtual void pack(const QuantizedRows& rows) = 0;
+  // The same with all threads, where that is possible.
+  virtual void pack_with(const QuantizedRows& rows, ThreadPool&) { pack(rows); }
   virtual void pack_dense(int64_t row0, int64_t rows, const void* data,
                           ThreadPool& pool) = 0;  // in spec().dtype
   // Whether it takes the rows of a checkpoint as they are and rounds them itself, where spec().scheme asks for that: the

@@ -5,9 +5,11 @@
 //   fill_decoder(decoder, files, plan, pool);
 //   decoder.forward(steps, cache, hidden, pool);
 #pragma once
+#include <filesystem>
 #include <memory>
 #include <vector>
 
+#include "base/mapped_file.h"
 #include "linear/linear.h"
 #include "model/architecture.h"
 #include "model/model.h"
@@ -37,6 +39,7 @@ struct DecoderLayer {
 };
 
 struct Decoder {
+  std::shared_ptr<const MappedFile> packed;  // what the linears read, when it came from a cache
   ModelConfig config;
   DecoderTraits traits;
   std::unique_ptr<Linear> embedding;  // also the head when the embeddings are tied
@@ -66,9 +69,11 @@ Decoder build_decoder(const ModelFiles& files, const Plan& plan);
 DecoderLayer build_layer(const ModelFiles& files, const Plan& plan, int64_t index);
 // A norm's gain or a bias as floats. The tensor exists; a value that is not finite is a warning.
 std::vector<float> read_vector(const ModelFiles& files, const std::string& name);
-// Streams every weight in.
+// Streams every weight in. With a cache folder (model/packed_cache.h) packed weights are mapped from there, or written to
+// it.
 void fill_layer(DecoderLayer& layer, const ModelFiles& files, const Plan& plan, int64_t index,
                 ThreadPool& pool);
-void fill_decoder(Decoder& decoder, const ModelFiles& files, const Plan& plan, ThreadPool& pool);
+void fill_decoder(Decoder& decoder, const ModelFiles& files, const Plan& plan, ThreadPool& pool,
+                  const std::filesystem::path& cache_folder = {});
 
 }  // namespace roundel

@@ -1,6 +1,8 @@
 #include <cmath>
+#include <optional>
 
 #include "base/thread_pool.h"
+#include "model/packed_cache.h"
 #include "model/weight_filler.h"
 
 namespace roundel {
@@ -44,11 +46,20 @@ void fill_layer(DecoderLayer& layer, const ModelFiles& files, const Plan& plan, 
   fill_vectors(layer, files, index, filler);
 }
 
-void fill_decoder(Decoder& d, const ModelFiles& files, const Plan& plan, ThreadPool& pool) {
-  WeightFiller filler(files, plan, pool);
+void fill_decoder(Decoder& d, const ModelFiles& files, const Plan& plan, ThreadPool& pool,
+                  const std::filesystem::path& cache_folder) {
+  std::vector<Linear*> linears;
   d.for_each_linear([&](std::unique_ptr<Linear>& linear) {
-    if (linear) filler.fill(*linear);
+    if (linear) linears.push_back(linear.get());
   });
+  std::optional<PackedCache> cache;
+  if (!cache_folder.empty()) {
+    cache.emplace(cache_folder, files, linears);
+    d.packed = cache->map();
+  }
+  WeightFiller filler(files, plan, pool);
+  for (Linear* linear : linears) filler.fill(*linear, d.packed != nullptr);
+  if (cache && !d.packed) cache->write();
   d.final_norm = read_vector(files, "model.norm.weight");
   for (size_t i = 0; i < d.layers.size(); ++i)
     fill_vectors(d.layers[i], files, static_cast<int64_t>(i), filler);

@@ -70,10 +70,8 @@ class Pass {
   void attention_block(const DecoderLayer& layer, int64_t index) {
     ops_.normalize(x_, layer.input_norm, normed_);
     ops_.qkv(layer, normed_, qkv_);
-    for (const TokenSpan& span : spans_) {
-      ops_.rotate_and_store(layer, span, cache_, index, qkv_);
-      ops_.attend(layer, span, cache_, index, qkv_, attended_);
-    }
+    ops_.rotate_and_store(layer, spans_, cache_, index, qkv_);
+    ops_.attend(layer, spans_, cache_, index, qkv_, attended_);
     add_linear(*layer.o, attended_);
   }
 

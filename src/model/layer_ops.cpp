@@ -1,5 +1,6 @@
 #include "model/layer_ops.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -22,7 +23,7 @@ void Activations::reshape(int64_t row_count, int64_t col_count) {
 }
 
 LayerOps::LayerOps(const ModelConfig& config, ThreadPool& pool)
-    : c_(config), pool_(pool), ops_(vector_ops()) {}
+    : c_(config), pool_(pool), ops_(vector_ops()), attention_(attention_kernel()) {}
 
 template <class F>
 void LayerOps::each_token(int64_t tokens, F&& f) const {
@@ -53,29 +54,37 @@ void LayerOps::qkv(const DecoderLayer& layer, const Activations& normed, Activat
   layer.v->forward(input, y + q_cols() + kv_cols(), out.ld, pool_);
 }
 
-void LayerOps::rotate_and_store(const DecoderLayer& layer, const TokenSpan& span, KvCache& cache,
+void LayerOps::rotate_and_store(const DecoderLayer& layer, std::span<const TokenSpan> spans, KvCache& cache,
                                 int64_t index, Activations& qkv) const {
-  const int64_t d = c_.head_dim, start = cache.length(span.slot), stride = cache.stride(span.slot);
-  const RopeAngles& angles = *span.angles;
-  const auto eps = static_cast<float>(c_.rms_norm_eps);
-  float* keys = cache.keys(span.slot, index);
-  float* values = cache.values(span.slot, index);
-  each_token(span.tokens, [&](int64_t t) {
-    float* row = qkv.row(span.first + t);
-    const float* cos = angles.cos.data() + t * angles.half;
-    const float* sin = angles.sin.data() + t * angles.half;
-    for (int64_t h = 0; h < c_.heads + c_.kv_heads; ++h) {
-      float* head = row + h * d;
-      const std::vector<float>& norm = h < c_.heads ? layer.q_norm : layer.k_norm;
-      if (!norm.empty()) ops_.rms_norm(head, norm.data(), d, eps, head);
-      ops_.rope(head, cos, sin, angles.half);
-    }
-    for (int64_t h = 0; h < c_.kv_heads; ++h) {
-      const int64_t to = h * stride + (start + t) * d;
-      store(layer.kv, layer.kv.key_scale, row + q_cols() + h * d, keys + to);
-      store(layer.kv, layer.kv.value_scale, row + q_cols() + kv_cols() + h * d, values + to);
+  pool_.parallel_for(qkv.rows, 1, [&](int64_t begin, int64_t end) {
+    auto span = std::upper_bound(spans.begin(), spans.end(), begin,
+                                 [](int64_t row, const TokenSpan& s) { return row < s.first + s.tokens; });
+    for (int64_t row = begin; row < end; ++row) {
+      while (row >= span->first + span->tokens) ++span;
+      rotate_token(layer, *span, cache, index, row - span->first, qkv.row(row));
     }
   });
+}
+
+void LayerOps::rotate_token(const DecoderLayer& layer, const TokenSpan& span, KvCache& cache, int64_t index,
+                            int64_t t, float* row) const {
+  const int64_t d = c_.head_dim, stride = cache.stride(span.slot), position = cache.length(span.slot) + t;
+  const RopeAngles& angles = *span.angles;
+  const auto eps = static_cast<float>(c_.rms_norm_eps);
+  const float* cos = angles.cos.data() + t * angles.half;
+  const float* sin = angles.sin.data() + t * angles.half;
+  for (int64_t h = 0; h < c_.heads + c_.kv_heads; ++h) {
+    float* head = row + h * d;
+    const std::vector<float>& norm = h < c_.heads ? layer.q_norm : layer.k_norm;
+    if (!norm.empty()) ops_.rms_norm(head, norm.data(), d, eps, head);
+    ops_.rope(head, cos, sin, angles.half);
+  }
+  float* keys = cache.keys(span.slot, index) + position * d;
+  float* values = cache.values(span.slot, index) + position * d;
+  for (int64_t h = 0; h < c_.kv_heads; ++h) {
+    store(layer.kv, layer.kv.key_scale, row + q_cols() + h * d, keys + h * stride);
+    store(layer.kv, layer.kv.value_scale, row + q_cols() + kv_cols() + h * d, values + h * stride);
+  }
 }
 
 void LayerOps::store(const KvQuantizer& kv, float scale, const float* from, float* to) const {
@@ -88,24 +97,28 @@ void LayerOps::store(const KvQuantizer& kv, float scale, const float* from, floa
   }
 }
 
-void LayerOps::attend(const DecoderLayer& layer, const TokenSpan& span, KvCache& cache, int64_t index,
-                      const Activations& qkv, Activations& attended) const {
-  AttentionArgs a;
-  a.tokens = span.tokens;
-  a.start = cache.length(span.slot);
-  a.heads = c_.heads;
-  a.kv_heads = c_.kv_heads;
-  a.head_dim = c_.head_dim;
-  a.scale = 1.0f / std::sqrt(static_cast<float>(c_.head_dim));
-  a.window = layer.window;
-  a.q = qkv.row(span.first);
-  a.ldq = qkv.ld;
-  a.k = cache.keys(span.slot, index);
-  a.v = cache.values(span.slot, index);
-  a.kv_stride = cache.stride(span.slot);
-  a.out = attended.row(span.first);
-  a.ldo = attended.ld;
-  attention_kernel().run(a, pool_);
+void LayerOps::attend(const DecoderLayer& layer, std::span<const TokenSpan> spans, KvCache& cache,
+                      int64_t index, const Activations& qkv, Activations& attended) const {
+  std::vector<AttentionArgs> sequences(spans.size());
+  for (size_t i = 0; i < spans.size(); ++i) {
+    const TokenSpan& span = spans[i];
+    AttentionArgs& a = sequences[i];
+    a.tokens = span.tokens;
+    a.start = cache.length(span.slot);
+    a.heads = c_.heads;
+    a.kv_heads = c_.kv_heads;
+    a.head_dim = c_.head_dim;
+    a.scale = 1.0f / std::sqrt(static_cast<float>(c_.head_dim));
+    a.window = layer.window;
+    a.q = qkv.row(span.first);
+    a.ldq = qkv.ld;
+    a.k = cache.keys(span.slot, index);
+    a.v = cache.values(span.slot, index);
+    a.kv_stride = cache.stride(span.slot);
+    a.out = attended.row(span.first);
+    a.ldo = attended.ld;
+  }
+  attention_.run_all(sequences.data(), static_cast<int64_t>(sequences.size()), pool_);
 }
 
 void LayerOps::gate_up(const DecoderLayer& layer, const Activations& normed, Activations& out) const {

@@ -4,9 +4,11 @@
 //   LayerOps ops(config, pool);
 //   ops.normalize(x, layer.input_norm, normed);
 //   ops.qkv(layer, normed, qkv);
-//   ops.rotate_and_store(layer, span, cache, 0, qkv);
-//   ops.attend(layer, span, cache, 0, qkv, attended);
+//   ops.rotate_and_store(layer, spans, cache, 0, qkv);
+//   ops.attend(layer, spans, cache, 0, qkv, attended);
 #pragma once
+#include <span>
+
 #include "model/decoder.h"
 
 namespace roundel {
@@ -43,10 +45,10 @@ class LayerOps {
   // (T,hidden) -> (T, q + k + v columns)
   void qkv(const DecoderLayer& layer, const Activations& normed, Activations& out) const;
   // Head norms and rotation of queries and keys, in place; keys and values go into layer `index` of the cache, after what
-  // the slot holds. The slot has room for them; its length stays.
-  void rotate_and_store(const DecoderLayer& layer, const TokenSpan& span, KvCache& cache, int64_t index,
-                        Activations& qkv) const;
-  void attend(const DecoderLayer& layer, const TokenSpan& span, KvCache& cache, int64_t index,
+  // the slots hold. The slots have room for them; their lengths stay. The spans' rows follow one another.
+  void rotate_and_store(const DecoderLayer& layer, std::span<const TokenSpan> spans, KvCache& cache,
+                        int64_t index, Activations& qkv) const;
+  void attend(const DecoderLayer& layer, std::span<const TokenSpan> spans, KvCache& cache, int64_t index,
               const Activations& qkv, Activations& attended) const;
 
   // (T,hidden) -> (T, 2 * intermediate) -> (T,intermediate)
@@ -58,12 +60,15 @@ class LayerOps {
 
  private:
   void store(const KvQuantizer& kv, float scale, const float* from, float* to) const;
+  void rotate_token(const DecoderLayer& layer, const TokenSpan& span, KvCache& cache, int64_t index,
+                    int64_t t, float* row) const;
   template <class F>
   void each_token(int64_t tokens, F&& f) const;
 
   const ModelConfig& c_;
   ThreadPool& pool_;
   const VectorOps& ops_;
+  const AttentionKernel& attention_;
 };
 
 }  // namespace roundel

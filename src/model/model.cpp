@@ -15,9 +15,10 @@ struct Model::Impl {
 Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Model::~Model() = default;
 
-std::unique_ptr<Model> Model::load(const ModelFiles& files, const Plan& plan, ThreadPool& pool) {
+std::unique_ptr<Model> Model::load(const ModelFiles& files, const Plan& plan, ThreadPool& pool,
+                                   const std::filesystem::path& cache_folder) {
   auto impl = std::make_unique<Impl>(Impl{build_decoder(files, plan), nullptr});
-  fill_decoder(impl->decoder, files, plan, pool);
+  fill_decoder(impl->decoder, files, plan, pool, cache_folder);
   return std::unique_ptr<Model>(new Model(std::move(impl)));
 }
 
@@ -145,6 +146,16 @@ size_t Model::bytes_per_token() const {
   const Decoder& d = impl_->decoder;
   return weight_bytes() -
          (d.head ? d.embedding->packed_bytes() : 0);  // an untied embedding is read one row at a time
+}
+
+double Model::operations_per_token() const {
+  CHECK(!impl_->device);
+  double total = 0;
+  for (DecoderLayer& layer : impl_->decoder.layers)
+    layer.for_each_linear([&](const std::unique_ptr<Linear>& l) {
+      if (l) total += 2.0 * static_cast<double>(l->spec().n) * static_cast<double>(l->spec().k);
+    });
+  return total;
 }
 
 std::vector<ModuleReport> Model::modules() const {

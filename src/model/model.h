@@ -52,7 +52,9 @@ class Model {
  public:
   // Builds the model without storage, then streams the weights in: stored codes, dense rows, or dense rows through the
   // encoder where `plan` quantizes a dense checkpoint. Never holds more than one chunk of float weights.
-  static std::unique_ptr<Model> load(const ModelFiles& files, const Plan& plan, ThreadPool& pool);
+  // cache_folder: of packed weights (model/packed_cache.h); empty: none.
+  static std::unique_ptr<Model> load(const ModelFiles& files, const Plan& plan, ThreadPool& pool,
+                                     const std::filesystem::path& cache_folder = {});
   // The same on a GPU: weights are packed there, and forward, logits and next_logits run there.
   static std::unique_ptr<Model> load(const ModelFiles& files, const Plan& plan, ThreadPool& pool,
                                      std::unique_ptr<Device> device);
@@ -97,6 +99,8 @@ class Model {
   ProductRate device_product_rate() const;
   size_t weight_bytes() const;     // packed weights, all modules
   size_t bytes_per_token() const;  // what one decode step must read of them
+  // Of the linears that every token of a prompt goes through: a product and its addition are two. On the CPU.
+  double operations_per_token() const;
   std::vector<ModuleReport> modules() const;
 
  private:

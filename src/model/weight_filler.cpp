@@ -13,14 +13,16 @@ WeightFiller::WeightFiller(const ModelFiles& files, const Plan& plan, ThreadPool
       pool_(pool),
       progress_("loading", files.checkpoint.total_tensor_bytes(), "B") {}
 
-void WeightFiller::fill(WeightTarget& linear) {
+void WeightFiller::fill(WeightTarget& linear, bool packed) {
   const std::string& name = linear.spec().name;
   const StoredWeight* stored = files_.find_stored(name);
   if (stored) {
     const std::vector<int32_t> groups = load_group_index(*stored, files_.checkpoint);
     if (!groups.empty()) linear.set_group_index(groups);
-    stream_stored(files_.checkpoint, *stored, [&](const QuantizedRows& rows) { linear.pack(rows); });
-  } else {
+    if (!packed)
+      stream_stored(files_.checkpoint, *stored, pool_,
+                    [&](const QuantizedRows& rows) { linear.pack_with(rows, pool_); });
+  } else if (!packed) {
     fill_from_dense(linear);
   }
   progress_.advance(linear.packed_bytes());
@@ -46,7 +48,7 @@ void WeightFiller::fill_from_dense(WeightTarget& linear) {
     });
   } else if (const auto& weights = linear.spec().scheme.weights) {
     stream_encoded(files_.checkpoint, *spec, *weights, name, pool_, {},
-                   [&](const QuantizedRows& rows) { linear.pack(rows); });
+                   [&](const QuantizedRows& rows) { linear.pack_with(rows, pool_); });
   } else {
     stream_dense(files_.checkpoint, *spec, pool_, [&](int64_t row0, int64_t rows, const void* data) {
       linear.pack_dense(row0, rows, data, pool_);

@@ -16,8 +16,8 @@ namespace roundel {
 class WeightFiller {
  public:
   WeightFiller(const ModelFiles& files, const Plan& plan, ThreadPool& pool);
-  // Its rows, then bias and static input scale where the checkpoint has them.
-  void fill(WeightTarget& linear);
+  // Its rows, then bias and static input scale where the checkpoint has them. packed: the rows are there already.
+  void fill(WeightTarget& linear, bool packed = false);
   // Of a weight whose rows were NaN or infinite on a GPU: reads it again, and throws the encoder's error.
   void report_not_finite(const WeightTarget& linear);
   std::vector<float> vector(const std::string& name) { return read_vector(files_, name); }

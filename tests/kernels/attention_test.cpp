@@ -105,6 +105,31 @@ TEST(Attention, DecodeEqualsPrefill) {
   }
 }
 
+// Sequences of different lengths in one call: the bits of each alone.
+TEST(Attention, SequencesTogetherEqualEachAlone) {
+  std::vector<Case> cases;
+  for (const Shape& shape : kShapes) cases.emplace_back(shape);
+  for (const AttentionKernel* kernel : attention_kernels()) {
+    if (!kernel->supports(cpu_features()).ok) continue;
+    for (const int threads : {1, 3}) {
+      ThreadPool pool(threads);
+      std::vector<AttentionArgs> all;
+      std::vector<std::vector<float>> out(cases.size());
+      for (size_t i = 0; i < cases.size(); ++i) {
+        out[i].assign(static_cast<size_t>(cases[i].shape.tokens * cases[i].args.ldo), -7.0f);
+        all.push_back(cases[i].args);
+        all.back().out = out[i].data();
+        all.push_back(cases[i].args);
+        all.back().tokens = 0;  // nothing new in this one
+        all.back().out = nullptr;
+      }
+      kernel->run_all(all.data(), static_cast<int64_t>(all.size()), pool);
+      for (size_t i = 0; i < cases.size(); ++i)
+        ASSERT_EQ(out[i], cases[i].run(*kernel, pool)) << kernel->name << " " << i;
+    }
+  }
+}
+
 // One key: its value. Equal keys: the mean of the values.
 TEST(Attention, ByHand) {
   ThreadPool pool(1);

@@ -60,6 +60,20 @@ TEST(Choose, ForcedKernelThatCannotIsAnError) {
   }
 }
 
+TEST(Choose, Int8PeakIsOfTheBestInstructionSet) {
+  const Int8Peak* peak = int8_peak();
+  const CpuFeatures& cpu = cpu_features();
+  ASSERT_EQ(peak != nullptr, cpu.avx2);
+  if (!peak) GTEST_SKIP() << "a CPU without AVX2";
+  const char* const wanted = cpu.amx_int8      ? "amx"
+                             : cpu.avx512_vnni ? "avx512vnni"
+                             : cpu.avx_vnni    ? "avxvnni"
+                                               : "avx2";
+  EXPECT_EQ(std::string(peak->name).find(wanted), 0u) << peak->name;
+  EXPECT_GT(peak->operations, 1e8);
+  peak->run();  // only instructions that this CPU has
+}
+
 TEST(Choose, RefusalsCarryReasons) {
   std::vector<Refusal> refused;
   const LinearKernel& kernel = choose_linear(w4a16(3), &refused);

@@ -31,8 +31,10 @@ struct AttentionArgs {
 struct AttentionKernel {
   const char* name;  // "avx512_f32_attention"
   Support (*supports)(const CpuFeatures&);
-  void (*run)(const AttentionArgs&, ThreadPool&);
+  // Some sequences at once: their heads and tokens are one loop over the threads.
+  void (*run_all)(const AttentionArgs* sequences, int64_t count, ThreadPool&);
   bool rounds_to_bf16 = false;  // queries, keys, values and weights, once each
+  void run(const AttentionArgs& a, ThreadPool& pool) const { run_all(&a, 1, pool); }
 };
 
 }  // namespace roundel

@@ -38,11 +38,13 @@ void attend(const AttentionArgs& a, int64_t token, int64_t head, std::vector<dou
   }
 }
 
-void run(const AttentionArgs& a, ThreadPool& pool) {
-  pool.parallel_for(a.tokens * a.heads, 1, [&](int64_t begin, int64_t end) {
-    std::vector<double> weights;
-    for (int64_t i = begin; i < end; ++i) attend(a, i / a.heads, i % a.heads, weights);
-  });
+void run(const AttentionArgs* sequences, int64_t count, ThreadPool& pool) {
+  for (const AttentionArgs* a = sequences; a < sequences + count; ++a) {
+    pool.parallel_for(a->tokens * a->heads, 1, [&](int64_t begin, int64_t end) {
+      std::vector<double> weights;
+      for (int64_t i = begin; i < end; ++i) attend(*a, i / a->heads, i % a->heads, weights);
+    });
+  }
 }
 
 }  // namespace

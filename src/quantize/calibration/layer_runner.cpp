@@ -82,7 +82,7 @@ TokenSpan LayerRunner::fill_cache(const DecoderLayer& layer, const Activations& 
   cache_.clear(0);
   cache_.reserve(0, input.rows);
   const TokenSpan span{0, 0, input.rows, &angles(input.rows)};
-  ops_.rotate_and_store(layer, span, cache_, 0, qkv_);
+  ops_.rotate_and_store(layer, {&span, 1}, cache_, 0, qkv_);
   return span;
 }
 
@@ -105,7 +105,7 @@ void LayerRunner::advance(Stage stage, const DecoderLayer& layer, SampleState& s
     case Stage::kQkv: {
       const TokenSpan span = fill_cache(layer, s.input);
       s.input.reshape(s.x.rows, ops_.q_cols());
-      ops_.attend(layer, span, cache_, 0, qkv_, s.input);
+      ops_.attend(layer, {&span, 1}, cache_, 0, qkv_, s.input);
       return;
     }
     case Stage::kO:

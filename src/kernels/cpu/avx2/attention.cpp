@@ -1,7 +1,7 @@
 // avx2_f32_attention: one tile, query rows of one key/value head; see common/attention.h.
 #include "kernels/cpu/common/attention.h"
 
-#include "kernels/cpu/avx2/isa.h"
+#include "kernels/cpu/common/isa256.h"
 
 namespace roundel {
 

@@ -1,8 +1,8 @@
 // avx2_{w4,w8,f8}a16_gemm and avx2_{bf16,f16,f32}_gemm: one tile of y = x . w^T with float activations.
-// The layout and the tiling are drawn in common/linear_float.h, the decoding in weights.h, the constants in isa.h.
+// The layout and the tiling are drawn in common/linear_float.h, the decoding in weights.h, the constants in common/isa256.h.
 #include "kernels/cpu/common/linear_float.h"
-#include "kernels/cpu/avx2/isa.h"
 #include "kernels/cpu/avx2/weights.h"
+#include "kernels/cpu/common/isa256.h"
 
 namespace roundel {
 

@@ -1,7 +1,7 @@
 // avx2_ops: the small operations of a forward pass; see common/vector_ops.h.
 #include "kernels/cpu/common/vector_ops.h"
 
-#include "kernels/cpu/avx2/isa.h"
+#include "kernels/cpu/common/isa256.h"
 
 namespace roundel {
 

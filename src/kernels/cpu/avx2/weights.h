@@ -1,6 +1,6 @@
 // How AVX2 decodes 8 columns of 16 rows (tile.h, driver/linear_layout.h) to floats: two vectors for each column.
 #pragma once
-#include "kernels/cpu/avx2/isa.h"
+#include "kernels/cpu/common/isa256.h"
 
 namespace roundel {
 

@@ -45,10 +45,8 @@ struct Vnni {
   }
 };
 
-// Floats as 16-bit integers: vpdpwssd multiplies two pairs of them at the rate at which floats go singly. The step is a
-// power of two, at most the segment's largest value / 16383, so half a step is closer to the float than BF16 is wherever
-// the value is above a 64th of the largest; values of few bits (FP8 activations) stay what they are. As with Madd the bytes
-// of a lane are split into the even and the odd ones, and four activations are kept as x0 x2 x1 x3.
+// Floats as 16-bit integers (int16_step): vpdpwssd multiplies two pairs of them at the rate at which floats go singly. As
+// with Madd16 the bytes of a lane are split into the even and the odd ones, and four activations are kept as x0 x2 x1 x3.
 struct Vnni16 {
   using Isa = Avx512;
   typedef int32_t Sum __attribute__((vector_size(64)));
@@ -68,24 +66,6 @@ struct Vnni16 {
     return _mm512_set1_epi32(pair);
   }
   ROUNDEL_INLINE Sum dot(Sum sum, W w, X x) { return (Sum)_mm512_dpwssd_epi32((__m512i)sum, w, x); }
-  // The step for a largest magnitude of these bits; returns 1 / step. NaN and infinity go on through the step, and where
-  // everything is too small for a quotient it is taken for zero.
-  static float step_of(int32_t bits, float* step) {
-    float amax;
-    memcpy(&amax, &bits, 4);
-    *step = amax;
-    if (bits >= 0x7f800000) return 0;
-    *step = 0;
-    if (amax < 1e-30f) return 0;
-    const float least = amax / 32767.0f;
-    memcpy(&bits, &least, 4);
-    const int32_t up = (bits + 0x7fffff) & 0x7f800000;  // to the next power of two
-    const int32_t down = 0x7f000000 - up;
-    float inverse;
-    memcpy(step, &up, 4);
-    memcpy(&inverse, &down, 4);
-    return inverse;
-  }
   static int32_t prepare(const float* x, int64_t n, uint8_t* to, float* scale) {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
     __m512i most = _mm512_setzero_si512();
@@ -97,7 +77,7 @@ struct Vnni16 {
       most = _mm512_max_epi32(most, _mm512_and_si512(_mm512_castps_si512(tail), magnitude));
     }
     const int32_t bits = Avx512::imost(most);
-    const float inverse = step_of(bits, scale);
+    const float inverse = int16_step(bits, scale);
     const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15,  //
                                            0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
     __m512i sum = _mm512_setzero_si512();

@@ -25,6 +25,9 @@ struct AmxPart : LinearTile {
   // totals: 16 x 32 floats for each two blocks and 16 tokens, both rounded up.
 };
 
+Support amx_int8_supports(const CpuFeatures&);  // driver/cpu_support.cpp
+Support amx_bf16_supports(const CpuFeatures&);
+
 using AmxFn = void (*)(const AmxPart&);
 
 void amxint8_w8a8_part(const AmxPart&);

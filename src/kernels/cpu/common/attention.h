@@ -124,19 +124,24 @@ struct Attention {
     }
   }
 
-  // Scores of one row (64) to weights, of which keys [from, to) of the tile are seen; o (D), maximum and sum follow.
+  // Scores of one row (64) to weights, of which keys [from, to) of the tile are seen (all, unless kPart); o (D), maximum
+  // and sum follow.
+  template <bool kPart>
   static void softmax(float* s, int64_t from, int64_t to, float scale, float* o, int64_t d, float* maximum,
                       float* sum) {
     constexpr int V = kKeyTile / L;
     const F none = Isa::set1(-__builtin_inff());
-    const F first = Isa::set1(static_cast<float>(from)), end = Isa::set1(static_cast<float>(to));
-    alignas(64) float lane[L];
-    for (int64_t i = 0; i < L; ++i) lane[i] = static_cast<float>(i);
     F value[V], most = none;
+#pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
-      const F at = Isa::add(Isa::load(lane), Isa::set1(static_cast<float>(v * L)));
       value[v] = Isa::mul(Isa::load(s + v * L), Isa::set1(scale));
-      value[v] = Isa::select_less(at, end, Isa::select_less(at, first, none, value[v]), none);
+      if (kPart) {
+        alignas(64) float lane[L];
+        for (int64_t i = 0; i < L; ++i) lane[i] = static_cast<float>(v * L + i);
+        const F at = Isa::load(lane);
+        const F first = Isa::set1(static_cast<float>(from)), end = Isa::set1(static_cast<float>(to));
+        value[v] = Isa::select_less(at, end, Isa::select_less(at, first, none, value[v]), none);
+      }
       most = Isa::max(most, value[v]);
     }
     const float tile = Isa::most(most);
@@ -146,18 +151,21 @@ struct Attention {
       return;
     }
     F total = Isa::zero();
+#pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
       const F p = Math::exp(Isa::sub(value[v], Isa::set1(now)));
       Isa::store(s + v * L, p);
       total = Isa::add(total, p);
     }
+    if (now == *maximum) {  // exp(0) = 1
+      *sum += Isa::sum(total);
+      return;
+    }
     alignas(64) float shrink[L];
     Isa::store(shrink, Math::exp(Isa::set1(*maximum - now)));
     *sum = *sum * shrink[0] + Isa::sum(total);
     *maximum = now;
-    if (shrink[0] != 1.0f) {
-      for (int64_t i = 0; i < d; i += L) Isa::store(o + i, Isa::mul(Isa::load(o + i), Isa::set1(shrink[0])));
-    }
+    for (int64_t i = 0; i < d; i += L) Isa::store(o + i, Isa::mul(Isa::load(o + i), Isa::set1(shrink[0])));
   }
 
   static void run(const AttentionTile& t) {
@@ -185,15 +193,19 @@ struct Attention {
     for (int64_t at = begin / kKeyTile * kKeyTile; at < end; at += kKeyTile) {
       const int64_t keys = end - at < kKeyTile ? end - at : kKeyTile;
       transpose(k + at * d, keys, d, kt);
-      for (int64_t i = 0; i < rows * kKeyTile; i += L) Isa::store(s + i, Isa::zero());
-      multiply(rows, q, d, kt, kKeyTile, d, kKeyTile, s, kKeyTile);
-      for (int64_t r = 0; r < rows; ++r) {
+      // Rows before r0 are of tokens before this tile: they see none of it.
+      const int64_t early = at - a.start - t.token0, r0 = early > 0 ? early * per_kv : 0;
+      for (int64_t i = r0 * kKeyTile; i < rows * kKeyTile; i += L) Isa::store(s + i, Isa::zero());
+      multiply(rows - r0, q + r0 * d, d, kt, kKeyTile, d, kKeyTile, s + r0 * kKeyTile, kKeyTile);
+      for (int64_t r = r0; r < rows; ++r) {
         const int64_t own = a.start + t.token0 + r / per_kv;
         const int64_t first = a.window > 0 && own - a.window + 1 > at ? own - a.window + 1 - at : 0;
         const int64_t last = own + 1 - at < kKeyTile ? own + 1 - at : kKeyTile;
-        softmax(s + r * kKeyTile, first, last, a.scale, o + r * ldo, ldo, maximum + r, sum + r);
+        const bool part = first > 0 || last < kKeyTile;
+        (part ? softmax<true> : softmax<false>)(s + r * kKeyTile, first, last, a.scale, o + r * ldo, ldo,
+                                                maximum + r, sum + r);
       }
-      multiply(rows, s, kKeyTile, v + at * d, d, keys, d, o, ldo);
+      multiply(rows - r0, s + r0 * kKeyTile, kKeyTile, v + at * d, d, keys, d, o + r0 * ldo, ldo);
     }
     for (int64_t r = 0; r < rows; ++r) {
       float* to = a.out + (t.token0 + r / per_kv) * a.ldo + (t.kv_head * per_kv + r % per_kv) * d;

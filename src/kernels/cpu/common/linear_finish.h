@@ -73,6 +73,22 @@ struct LinearFinish {
   }
 };
 
+// Reads the codes of the next panel into the L2 cache while this one is multiplied: a little of them at every step, so that
+// all passes over this panel's tokens take their share, and memory is never idle.
+template <int kBlocks>
+struct PanelAhead {
+  const uint8_t* at[kBlocks];
+  int64_t step;
+  // bytes: of a block's codes that one step multiplies; passes: over the panel.
+  PanelAhead(const uint8_t* const* next, int64_t bytes, int64_t passes)
+      : step((bytes + passes - 1) / passes) {
+    for (int b = 0; b < kBlocks; ++b) at[b] = next[b];
+  }
+  void advance(int64_t steps) {
+    for (int b = 0; b < kBlocks; ++b) at[b] += steps * step;
+  }
+};
+
 // The whole segments, from a column where one begins, that fit a panel of kColumns columns.
 template <class Isa, int64_t kColumns>
 struct PanelSegments {

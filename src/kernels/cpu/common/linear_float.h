@@ -160,7 +160,7 @@ struct FloatLinear {
 
   template <int MR>
   static void micro(bool has_scale, const float* x, const float* const* w, int64_t columns,
-                    const float* scale, float* total) {
+                    const float* scale, float* total, const PanelAhead<B>& next) {
     F acc[MR][B][V];
 #pragma GCC unroll 16
     for (int m = 0; m < MR; ++m)
@@ -169,8 +169,11 @@ struct FloatLinear {
 #pragma GCC unroll 2
         for (int v = 0; v < V; ++v) acc[m][b][v] = Isa::zero();
     const float* wb[B];
-    for (int b = 0; b < B; ++b) wb[b] = w[b];
+    const uint8_t* ahead[B];
+    for (int b = 0; b < B; ++b) wb[b] = w[b], ahead[b] = next.at[b];
     for (int64_t k = 0; k < columns; ++k) {
+#pragma GCC unroll 2
+      for (int b = 0; b < B; ++b, ahead[b - 1] += next.step) __builtin_prefetch(ahead[b], 0, 2);
       F wk[B][V];
 #pragma GCC unroll 2
       for (int b = 0; b < B; ++b)
@@ -200,16 +203,18 @@ struct FloatLinear {
   }
 
   template <int MR>
-  static void micro_tokens(const LinearTile& t, const Panel& p, const float* x, float* total) {
+  static void micro_tokens(const LinearTile& t, const Panel& p, const float* x, float* total,
+                           PanelAhead<B> next) {
     int64_t done = 0;
     for (int s = 0; s < p.segments; ++s) {
       const float* w[B];
       for (int b = 0; b < B; ++b) w[b] = p.weights[b] + done * kBlockRows;
-      micro<MR>(t.has_scale, x + done, w, p.length[s], p.scales[s], total);
+      micro<MR>(t.has_scale, x + done, w, p.length[s], p.scales[s], total, next);
+      next.advance(p.length[s]);
       done += p.length[s];
     }
   }
-  using MicroFn = void (*)(const LinearTile&, const Panel&, const float*, float*);
+  using MicroFn = void (*)(const LinearTile&, const Panel&, const float*, float*, PanelAhead<B>);
 
   template <int MR>
   static MicroFn micro_for(int64_t tokens) {
@@ -220,23 +225,38 @@ struct FloatLinear {
   }
 
   // As even as can be: 16 tokens are 8 + 8, not 14 + 2.
-  static void multiply(const LinearTile& t, const Panel& p, const float* x, float* total) {
+  // next: the codes of the panel that follows, for its blocks.
+  static void multiply(const LinearTile& t, const Panel& p, const float* x, float* total,
+                       const uint8_t* const* next) {
     const int64_t tokens = t.token1 - t.token0;
-    int64_t left = (tokens + Isa::kPanelTokens - 1) / Isa::kPanelTokens;
+    const int64_t passes = (tokens + Isa::kPanelTokens - 1) / Isa::kPanelTokens;
+    PanelAhead<B> ahead(next, Weight::kBytes / kStep, passes);
+    int64_t left = passes;
     for (int64_t m = 0; m < tokens; --left) {
       const int64_t rows = (tokens - m + left - 1) / left;
-      micro_for<Isa::kPanelTokens>(rows)(t, p, x + m * kXStride, total + m * B * kBlockRows);
+      micro_for<Isa::kPanelTokens>(rows)(t, p, x + m * kXStride, total + m * B * kBlockRows, ahead);
+      ahead.advance(p.columns);
       m += rows;
     }
   }
 
-  // Copies the activations of a panel: [token][kXStride].
-  static void copy_x(const LinearTile& t, const Panel& p, float* to) {
-    for (int64_t m = t.token0; m < t.token1; ++m, to += kXStride) {
-      const float* from = t.args->x + m * t.args->ldx + p.begin;
-      int64_t k = 0;
-      for (; k + Isa::kLanes <= p.columns; k += Isa::kLanes) Isa::store(to + k, Isa::load(from + k));
-      for (; k < p.columns; ++k) to[k] = from[k];
+  // Where the copied activations of panel i and the tile's first token are.
+  static float* x_of(const LinearTile& t, int64_t i) {
+    return reinterpret_cast<float*>(t.x) + (i * t.args->m + t.token0) * kXStride;
+  }
+
+  static void copy_panels(const LinearTile& t) {
+    Segments p;
+    int64_t i = 0;
+    for (int64_t begin = 0; begin < t.k; begin = p.begin + p.columns, ++i) {
+      p.plan(t, begin);
+      float* to = x_of(t, i);
+      for (int64_t m = t.token0; m < t.token1; ++m, to += kXStride) {
+        const float* from = t.args->x + m * t.args->ldx + begin;
+        int64_t k = 0;
+        for (; k + Isa::kLanes <= p.columns; k += Isa::kLanes) Isa::store(to + k, Isa::load(from + k));
+        for (; k < p.columns; ++k) to[k] = from[k];
+      }
     }
   }
 
@@ -244,19 +264,16 @@ struct FloatLinear {
   static void panels(const LinearTile& t) {
     const int64_t tokens = t.token1 - t.token0;
     static_assert(kTileTokens * kXStride * 4 <= kTileXBytes);
-    const int64_t x_size = tokens * kXStride;  // floats of one panel
-    const int64_t most = t.x_bytes / 4 / x_size;
+    const int64_t most = kTileXBytes / 4 / (tokens * kXStride);
     const int64_t strips = (t.block1 - t.block0 + B - 1) / B;
     const int64_t strip_size = tokens * B * kBlockRows;
     for (int64_t i = 0; i < strips * strip_size; i += Isa::kLanes) Isa::store(t.totals + i, Isa::zero());
 
-    float* const x = reinterpret_cast<float*>(t.x);
     Panel p;
-    for (int64_t k = 0; k < t.k;) {
+    for (int64_t k = 0, first = 0; k < t.k; first += most) {
       int64_t end = k;
       for (int64_t i = 0; i < most && end < t.k; ++i) {
         p.plan(t, end);
-        copy_x(t, p, x + i * x_size);
         end = p.begin + p.columns;
       }
       for (int64_t strip = 0; strip < strips; ++strip) {
@@ -268,14 +285,19 @@ struct FloatLinear {
             // Rows beyond the last block are computed from it and thrown away.
             decode_block<kZero>(t, block < t.block1 ? block : t.block1 - 1, b, p);
           }
-          multiply(t, p, x + i * x_size, t.totals + strip * strip_size);
           at = p.begin + p.columns;
+          const uint8_t* next[B];
+          for (int b = 0; b < B; ++b) {
+            const int64_t block = t.block0 + (at < end ? strip : strip + 1) * B + b;
+            next[b] = t.packed + block * t.stride + (at < end ? at : k) * (Weight::kBytes / kStep);
+          }
+          multiply(t, p, x_of(t, first + i), t.totals + strip * strip_size, next);
         }
       }
       k = end;
     }
-    for (int64_t strip = 0; strip < strips; ++strip) {
-      for (int64_t m = 0; m < tokens; ++m) {
+    for (int64_t m = 0; m < tokens; ++m) {  // a token's outputs at once: they lie side by side
+      for (int64_t strip = 0; strip < strips; ++strip) {
         for (int b = 0; b < B && t.block0 + strip * B + b < t.block1; ++b) {
           Finish::float_row(t, t.block0 + strip * B + b, t.token0 + m,
                             t.totals + strip * strip_size + (m * B + b) * kBlockRows);
@@ -285,7 +307,8 @@ struct FloatLinear {
   }
 
   static void run(const LinearTile& t) {
-    const bool direct = t.token1 - t.token0 <= kDirectTokens;
+    if (t.prepare) return copy_panels(t);
+    const bool direct = t.args->m <= kDirectTokens;
     if constexpr (Weight::kInteger) {
       if (t.has_zero) return direct ? direct_tokens<true>(t) : panels<true>(t);
     }

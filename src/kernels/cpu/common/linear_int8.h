@@ -18,6 +18,27 @@
 
 namespace roundel {
 
+// Floats as 16-bit integers: the step for a largest magnitude of these bits; returns 1 / step. It is a power of two, at most
+// the largest value / 16383, so half a step is closer to the float than BF16 is wherever the value is above a 64th of the
+// largest; values of few bits (FP8 activations) stay what they are. NaN and infinity go on through the step, and where
+// everything is too small for a quotient it is taken for zero.
+static inline float int16_step(int32_t bits, float* step) {
+  float amax;
+  __builtin_memcpy(&amax, &bits, 4);
+  *step = amax;
+  if (bits >= 0x7f800000) return 0;
+  *step = 0;
+  if (amax < 1e-30f) return 0;
+  const float least = amax / 32767.0f;
+  __builtin_memcpy(&bits, &least, 4);
+  const int32_t up = (bits + 0x7fffff) & 0x7f800000;  // to the next power of two
+  const int32_t down = 0x7f000000 - up;
+  float inverse;
+  __builtin_memcpy(step, &up, 4);
+  __builtin_memcpy(&inverse, &down, 4);
+  return inverse;
+}
+
 // Isa8: how integers are multiplied.
 //   using W, X;                              // columns of kLanes rows; activations, broadcast
 //   static constexpr int kParts;             // four columns are multiplied in so many parts, one after the other: fewer
@@ -93,9 +114,11 @@ struct IntLinear {
     return t.has_zero ? Isa::iadd(offset, Finish::zero_point_int(t, base, g, v)) : offset;
   }
 
-  static inline __attribute__((always_inline)) void fold(typename Isa8::Sum sum, I corr, const XSegment& x,
-                                                         F scale, float* total) {
-    const I exact = Isa::isub((I)sum, Isa::imul(corr, Isa::iset1(x.sum)));
+  static inline __attribute__((always_inline)) void fold(typename Isa8::Sum sum, bool has_zero, I corr,
+                                                         const XSegment& x, F scale, float* total) {
+    const I exact = Isa::isub(
+        (I)sum, has_zero ? Isa::imul(corr, Isa::iset1(x.sum))
+                         : Isa::iset1(static_cast<int32_t>(static_cast<uint32_t>(x.sum) * kOffset)));
     if (Isa8::kFloats) scale = Isa::mul(scale, Isa::set1(x.scale));
     Isa::store(total, Isa::fma(Isa::to_float(exact), scale, Isa::load(total)));
   }
@@ -165,7 +188,7 @@ struct IntLinear {
             const I corr = correction(t, base[b], g, v);
 #pragma GCC unroll 4
             for (int m = 0; m < MR; ++m) {
-              fold(acc[m][b][v], corr, xs[m * segments + segment], scale,
+              fold(acc[m][b][v], t.has_zero, corr, xs[m * segments + segment], scale,
                    &total[m][b * kBlockRows + v * Isa::kLanes]);
             }
           }
@@ -205,6 +228,7 @@ struct IntLinear {
   using Segments = PanelSegments<Isa, kIntSegment>;
   static constexpr int kMaxSegments = Segments::kMost;
   struct Panel : Segments {
+    bool has_zero;
     const uint8_t* weights[B];
     alignas(64) uint8_t bytes[kNibbles ? B : 1][kNibbles ? kIntSegment * kBlockRows : 64];
     alignas(64) float scales[kMaxSegments][B * kBlockRows];
@@ -236,7 +260,8 @@ struct IntLinear {
 
   template <int MR>
   static void micro(const uint8_t* x, const uint8_t* const* weights, int64_t columns, const float* scales,
-                    const int32_t* corrections, const XSegment* xs, float* total) {
+                    const int32_t* corrections, const XSegment* xs, float* total, const PanelAhead<B>& next,
+                    bool has_zero) {
     typename Isa8::Sum acc[MR][B][V];
 #pragma GCC unroll 16
     for (int m = 0; m < MR; ++m)
@@ -245,8 +270,11 @@ struct IntLinear {
 #pragma GCC unroll 2
         for (int v = 0; v < V; ++v) acc[m][b][v] = typename Isa8::Sum{};
     const uint8_t* wb[B];
-    for (int b = 0; b < B; ++b) wb[b] = weights[b];
+    const uint8_t* ahead[B];
+    for (int b = 0; b < B; ++b) wb[b] = weights[b], ahead[b] = next.at[b];
     for (int64_t k = 0; k < columns; k += 4) {
+#pragma GCC unroll 2
+      for (int b = 0; b < B; ++b, ahead[b - 1] += next.step) __builtin_prefetch(ahead[b], 0, 2);
       each_part([&](auto part) __attribute__((always_inline)) {
         typename Isa8::W w[B][V];
 #pragma GCC unroll 2
@@ -275,22 +303,25 @@ struct IntLinear {
         const I corr = Isa::iload(corrections + lane);
 #pragma GCC unroll 16
         for (int m = 0; m < MR; ++m) {
-          fold(acc[m][b][v], corr, xs[m * kMaxSegments], scale, total + m * B * kBlockRows + lane);
+          fold(acc[m][b][v], has_zero, corr, xs[m * kMaxSegments], scale, total + m * B * kBlockRows + lane);
         }
       }
   }
 
   template <int MR>
-  static void micro_tokens(const Panel& p, const uint8_t* x, const XSegment* xs, float* total) {
+  static void micro_tokens(const Panel& p, const uint8_t* x, const XSegment* xs, float* total,
+                           PanelAhead<B> next) {
     int64_t done = 0;
     for (int s = 0; s < p.segments; ++s) {
       const uint8_t* w[B];
       for (int b = 0; b < B; ++b) w[b] = p.weights[b] + done * kBlockRows;
-      micro<MR>(x + done * Isa8::kXBytes, w, p.length[s], p.scales[s], p.corrections[s], xs + s, total);
+      micro<MR>(x + done * Isa8::kXBytes, w, p.length[s], p.scales[s], p.corrections[s], xs + s, total, next,
+                p.has_zero);
+      next.advance(p.length[s] / 4);
       done += p.length[s];
     }
   }
-  using MicroFn = void (*)(const Panel&, const uint8_t*, const XSegment*, float*);
+  using MicroFn = void (*)(const Panel&, const uint8_t*, const XSegment*, float*, PanelAhead<B>);
 
   template <int MR>
   static MicroFn micro_for(int64_t tokens) {
@@ -300,23 +331,41 @@ struct IntLinear {
     return micro_tokens<MR>;
   }
 
+  // next: the codes of the panel that follows, for its blocks.
   static void multiply(const LinearTile& t, const Panel& p, const uint8_t* x, const XSegment* xs,
-                       float* total) {
-    const int64_t tokens = t.token1 - t.token0;
-    int64_t left = (tokens + kTokens - 1) / kTokens;
+                       float* total, const uint8_t* const* next) {
+    const int64_t tokens = t.token1 - t.token0, passes = (tokens + kTokens - 1) / kTokens;
+    PanelAhead<B> ahead(next, kBytes / 2, passes);
+    int64_t left = passes;
     for (int64_t m = 0; m < tokens; --left) {
       const int64_t rows = (tokens - m + left - 1) / left;
-      micro_for<kTokens>(rows)(p, x + m * kXStride, xs + m * kMaxSegments, total + m * B * kBlockRows);
+      micro_for<kTokens>(rows)(p, x + m * kXStride, xs + m * kMaxSegments, total + m * B * kBlockRows, ahead);
+      ahead.advance(p.columns / 4);
       m += rows;
     }
   }
 
-  static void prepare_x(const LinearTile& t, const Panel& p, uint8_t* to, XSegment* xs) {
-    for (int64_t m = t.token0; m < t.token1; ++m, to += kXStride, xs += kMaxSegments) {
-      int64_t done = 0;
-      for (int s = 0; s < p.segments; ++s) {
-        xs[s] = prepare(t, m, p.begin + done, p.length[s], to + done * Isa8::kXBytes);
-        done += p.length[s];
+  // Where the prepared activations of panel i and the tile's first token are, and their segments.
+  static uint8_t* x_of(const LinearTile& t, int64_t i) {
+    return t.x + (i * t.args->m + t.token0) * kXStride;
+  }
+  static XSegment* segments_of(const LinearTile& t, int64_t i) {
+    return reinterpret_cast<XSegment*>(t.x_segments) + (i * t.args->m + t.token0) * kMaxSegments;
+  }
+
+  static void prepare_panels(const LinearTile& t) {
+    Segments p;
+    int64_t i = 0;
+    for (int64_t k = 0; k < t.k; k = p.begin + p.columns, ++i) {
+      p.plan(t, k);
+      uint8_t* to = x_of(t, i);
+      XSegment* xs = segments_of(t, i);
+      for (int64_t m = t.token0; m < t.token1; ++m, to += kXStride, xs += kMaxSegments) {
+        int64_t done = 0;
+        for (int s = 0; s < p.segments; ++s) {
+          xs[s] = prepare(t, m, k + done, p.length[s], to + done * Isa8::kXBytes);
+          done += p.length[s];
+        }
       }
     }
   }
@@ -324,19 +373,17 @@ struct IntLinear {
   static void panels(const LinearTile& t) {
     const int64_t tokens = t.token1 - t.token0;
     static_assert(kTileTokens * kXStride <= kTileXBytes);
-    const int64_t x_size = tokens * kXStride;
-    const int64_t most = t.x_bytes / x_size;
+    const int64_t most = kTileXBytes / (tokens * kXStride);
     const int64_t strips = (t.block1 - t.block0 + B - 1) / B;
     const int64_t strip_size = tokens * B * kBlockRows;
     for (int64_t i = 0; i < strips * strip_size; i += Isa::kLanes) Isa::store(t.totals + i, Isa::zero());
 
-    auto* const xs = reinterpret_cast<XSegment*>(t.x_segments);
     Panel p;
-    for (int64_t k = 0; k < t.k;) {
+    p.has_zero = t.has_zero;
+    for (int64_t k = 0, first = 0; k < t.k; first += most) {
       int64_t end = k;
       for (int64_t i = 0; i < most && end < t.k; ++i) {
         p.plan(t, end);
-        prepare_x(t, p, t.x + i * x_size, xs + i * tokens * kMaxSegments);
         end = p.begin + p.columns;
       }
       for (int64_t strip = 0; strip < strips; ++strip) {
@@ -348,14 +395,19 @@ struct IntLinear {
             // Rows beyond the last block are computed from it and thrown away.
             decode_block(t, block < t.block1 ? block : t.block1 - 1, b, p);
           }
-          multiply(t, p, t.x + i * x_size, xs + i * tokens * kMaxSegments, t.totals + strip * strip_size);
           at = p.begin + p.columns;
+          const uint8_t* next[B];
+          for (int b = 0; b < B; ++b) {
+            const int64_t block = t.block0 + (at < end ? strip : strip + 1) * B + b;
+            next[b] = t.packed + block * t.stride + (at < end ? at : k) * (kBytes / kStep);
+          }
+          multiply(t, p, x_of(t, first + i), segments_of(t, first + i), t.totals + strip * strip_size, next);
         }
       }
       k = end;
     }
-    for (int64_t strip = 0; strip < strips; ++strip) {
-      for (int64_t m = 0; m < tokens; ++m) {
+    for (int64_t m = 0; m < tokens; ++m) {  // a token's outputs at once: they lie side by side
+      for (int64_t strip = 0; strip < strips; ++strip) {
         for (int b = 0; b < B && t.block0 + strip * B + b < t.block1; ++b) {
           finish(t, t.block0 + strip * B + b, t.token0 + m,
                  t.totals + strip * strip_size + (m * B + b) * kBlockRows);
@@ -365,6 +417,8 @@ struct IntLinear {
   }
 
   static void run(const LinearTile& t) {
+    if (t.prepare) return prepare_panels(t);
+    if (t.args->m > kDirectTokens) return panels(t);
     switch (t.token1 - t.token0) {
       case 1:
         return direct<1>(t);
@@ -372,10 +426,8 @@ struct IntLinear {
         return direct<2>(t);
       case 3:
         return direct<3>(t);
-      case 4:
-        return direct<4>(t);
       default:
-        return panels(t);
+        return direct<4>(t);
     }
   }
 };

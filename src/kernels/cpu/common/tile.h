@@ -14,6 +14,8 @@ namespace roundel {
 
 Support avx2_supports(const CpuFeatures&);  // driver/cpu_support.cpp
 Support avx512_supports(const CpuFeatures&);
+Support avxvnni_supports(const CpuFeatures&);
+Support avx512vnni_supports(const CpuFeatures&);
 
 // ---- matrix products: a tile is rows x tokens ----
 
@@ -32,11 +34,24 @@ constexpr int64_t kPrefetch = 1024;
 // A tile's tokens at most: a panel column serves so many products that decoding it costs < 1 %.
 constexpr int64_t kTileTokens = 256;
 constexpr int64_t kTileBlocks = 32;
-// Copied activations of a tile, in rows that are a panel's columns long plus one cache line, so that the rows of
-// different tokens lie in different sets of the cache. At least one panel of the most tokens must fit: 1024 integers
-// of 16 bits (AVX2) are the longest row. 528 KiB, half of a small L2 cache.
+// Prepared activations are in rows that are a panel's columns long plus one cache line, so that the rows of different
+// tokens lie in different sets of the cache. A tile goes through so many panels of them at a time: 528 KiB, half of a
+// small L2 cache. At least one of the most tokens must fit: 1024 integers of 16 bits are the longest row.
 constexpr int64_t kXPad = 64;
 constexpr int64_t kTileXBytes = kTileTokens * (2 * kIntSegment + kXPad);
+// Any two panels that follow one another have more columns than one can hold: no more than so many. Bytes of a token in x
+// and in x_segments, at most (memory that is not written costs nothing).
+constexpr int64_t most_panels(int64_t k, int64_t columns) {
+  return 2 * ((k + columns - 1) / columns) + 1;
+}
+constexpr int64_t prepared_x_bytes(int64_t k) {
+  const int64_t ints = most_panels(k, kIntSegment) * (2 * kIntSegment + kXPad);
+  const int64_t floats = most_panels(k, kFloatSegment) * (4 * kFloatSegment + kXPad);
+  return ints > floats ? ints : floats;
+}
+constexpr int64_t prepared_segment_bytes(int64_t k) {
+  return most_panels(k, kIntSegment) * (kIntSegment / kStep) * 8;
+}
 
 struct LinearTile {
   const uint8_t* packed = nullptr;
@@ -47,12 +62,13 @@ struct LinearTile {
   int64_t block0 = 0, block1 = 0;  // rows 16 * block0 .. min(n, 16 * block1)
   int64_t token0 = 0, token1 = 0;
   const LinearArgs* args = nullptr;
-  // Scratch, on 64 bytes: x: x_bytes; totals: kTileTokens * kTileBlocks * 16; x_segments: 8 bytes for each of at most
-  // x_bytes / kStep segments.
+  // With a panel, the tiles' activations are prepared before: by one call for each token that sets `prepare`. They lie in
+  // x, [panel][token of all][a panel's columns + kXPad], and what is known of their segments in x_segments. Without one, x
+  // has room for kDirectTokens rows of 2 K bytes, x_segments 8 bytes for each kStep columns of them. All on 64 bytes.
+  bool prepare = false;
   uint8_t* x = nullptr;
-  float* totals = nullptr;
   uint8_t* x_segments = nullptr;
-  int64_t x_bytes = 0;
+  float* totals = nullptr;  // kTileTokens * kTileBlocks * 16
 };
 
 using LinearTileFn = void (*)(const LinearTile&);
@@ -75,6 +91,10 @@ void avx2_f16_tile(const LinearTile&);
 void avx2_f32_tile(const LinearTile&);
 void avx2_w4a8_tile(const LinearTile&);
 void avx2_w8a8_tile(const LinearTile&);
+void avx2_w4a16i_tile(const LinearTile&);
+void avxvnni_w8a8_tile(const LinearTile&);
+void avxvnni_w4a8_tile(const LinearTile&);
+void avxvnni_w4a16_tile(const LinearTile&);
 
 // ---- attention: a tile is the query rows of some tokens and one key/value head ----
 

@@ -75,17 +75,6 @@ void drive_parts(AmxFn fn, const LinearLayout& at, const LinearProblem& p, const
 
 using CpuSupports = Support (*)(const CpuFeatures&);
 
-Support amx_supports(bool has, const CpuFeatures& cpu, const char* what) {
-  if (has) return {};
-  return {false, cpu.amx_denied ? "the operating system does not allow AMX" : what};
-}
-Support amx_int8_supports(const CpuFeatures& cpu) {
-  return amx_supports(cpu.amx_int8, cpu, "the CPU has no AMX for int8, or ROUNDEL_ISA switches it off");
-}
-Support amx_bf16_supports(const CpuFeatures& cpu) {
-  return amx_supports(cpu.amx_bf16, cpu, "the CPU has no AMX for BF16, or ROUNDEL_ISA switches it off");
-}
-
 // kFew: the tile function for up to kDirectTokens tokens, with the same results, that reads the same packed weight.
 template <CpuSupports kCpu, WeightForm kForm, ActType kAct, AmxFn kPart, LinearTileFn kFew>
 struct AmxKernel {

@@ -16,15 +16,29 @@ Support no(const char* reason) {
   return {false, reason};
 }
 
-thread_local Scratch scratch;
+thread_local Scratch scratch, prepared;
 
-void attach_scratch(LinearTile& tile, int64_t x_bytes) {
-  constexpr int64_t kTotals = kTileTokens * kTileBlocks * kBlockRows * 4;
-  tile.x_bytes = round_up(x_bytes, 64);
-  uint8_t* memory = scratch.reserve(tile.x_bytes + kTotals + tile.x_bytes / kStep * 8);
-  tile.x = memory;
-  tile.totals = reinterpret_cast<float*>(memory + tile.x_bytes);
-  tile.x_segments = memory + tile.x_bytes + kTotals;
+// All activations as the panels want them, once for all tiles.
+void prepare_x(LinearTileFn fn, LinearTile& tile, ThreadPool& pool) {
+  const int64_t m = tile.args->m, x_bytes = m * prepared_x_bytes(tile.k);
+  tile.x = prepared.reserve(x_bytes + m * prepared_segment_bytes(tile.k));
+  tile.x_segments = tile.x + x_bytes;
+  pool.parallel_for(m, 1, [&](int64_t begin, int64_t end) {
+    LinearTile mine = tile;
+    mine.prepare = true;
+    mine.token0 = begin, mine.token1 = end;
+    fn(mine);
+  });
+}
+
+void attach_scratch(LinearTile& tile, bool direct) {
+  if (!direct) {
+    tile.totals = reinterpret_cast<float*>(scratch.reserve(kTileTokens * kTileBlocks * kBlockRows * 4));
+    return;
+  }
+  const int64_t x_bytes = round_up(kDirectTokens * round_up(tile.k, kStep) * 2, 64);
+  tile.x = scratch.reserve(x_bytes + x_bytes / 2 / kStep * 8);
+  tile.x_segments = tile.x + x_bytes;
 }
 
 }  // namespace
@@ -58,7 +72,7 @@ int64_t panel_blocks(const LinearLayout& at, int64_t token_parts, const ThreadPo
 void drive_tiles(LinearTileFn fn, const LinearLayout& at, const LinearProblem& p, const uint8_t* packed,
                  const LinearArgs& args, ThreadPool& pool) {
   if (args.m <= 0 || p.n <= 0) return;
-  const LinearTile tile = tile_of(at, p, packed, args);
+  LinearTile tile = tile_of(at, p, packed, args);
 
   // Tokens in equal parts of at most kTileTokens, rows in parts that give each thread a few tiles.
   const bool direct = args.m <= kDirectTokens;
@@ -66,11 +80,10 @@ void drive_tiles(LinearTileFn fn, const LinearLayout& at, const LinearProblem& p
   const int64_t tokens = ceil_div(args.m, token_parts);
   const int64_t blocks = direct ? direct_blocks(at, pool) : panel_blocks(at, token_parts, pool);
   const int64_t row_parts = ceil_div(at.blocks, blocks);
-  const int64_t x_bytes = std::max(kTileXBytes, direct ? kDirectTokens * at.padded_k * 2 : 0);
-
+  if (!direct) prepare_x(fn, tile, pool);
   pool.parallel_for(row_parts * token_parts, 1, [&](int64_t begin, int64_t end) {
     LinearTile mine = tile;
-    attach_scratch(mine, x_bytes);
+    attach_scratch(mine, direct);
     for (int64_t i = begin; i < end;) {
       const int64_t part = i / row_parts, row = i % row_parts;
       // Without a panel a thread's parts of the rows are one tile.
@@ -128,10 +141,6 @@ Support form_supports(WeightForm form, const LinearProblem& p) {
 }
 
 namespace {
-
-Support avx512vnni_supports(const CpuFeatures& cpu) {
-  return cpu.avx512_vnni ? Support{} : no("the CPU has no AVX-512 VNNI");
-}
 
 using CpuSupports = Support (*)(const CpuFeatures&);
 
@@ -193,8 +202,17 @@ extern const LinearKernel kAvx512F16 =
 extern const LinearKernel kAvx512F32 =
     float_kernel<avx512_supports, kF32, avx512_f32_tile>("avx512_f32_gemm");
 
+extern const LinearKernel kAvxVnniW8A8 =
+    int8_kernel<avxvnni_supports, kU8, avxvnni_w8a8_tile>("avxvnni_w8a8_gemm");
+extern const LinearKernel kAvxVnniW4A8 =
+    int8_kernel<avxvnni_supports, kU4, avxvnni_w4a8_tile>("avxvnni_w4a8_gemm");
+extern const LinearKernel kAvxVnniW4A16 =
+    float_kernel<avxvnni_supports, kU4, avxvnni_w4a16_tile>("avxvnni_w4a16_gemm", kInt16Error);
+
 extern const LinearKernel kAvx2W8A8 = int8_kernel<avx2_supports, kU8, avx2_w8a8_tile>("avx2_w8a8_gemm");
 extern const LinearKernel kAvx2W4A8 = int8_kernel<avx2_supports, kU4, avx2_w4a8_tile>("avx2_w4a8_gemm");
+extern const LinearKernel kAvx2IntW4A16 =
+    float_kernel<avx2_supports, kU4, avx2_w4a16i_tile>("avx2_w4a16i_gemm", kInt16Error);
 extern const LinearKernel kAvx2W4A16 = float_kernel<avx2_supports, kU4, avx2_w4a16_tile>("avx2_w4a16_gemm");
 extern const LinearKernel kAvx2W8A16 = float_kernel<avx2_supports, kS8, avx2_w8a16_tile>("avx2_w8a16_gemm");
 extern const LinearKernel kAvx2F8A16 = float_kernel<avx2_supports, kE4M3, avx2_f8a16_tile>("avx2_f8a16_gemm");

@@ -1,4 +1,4 @@
-// AVX2 with FMA and F16C as the shared tile templates see it (kernels/cpu/common): vectors of 8 lanes.
+// AVX2 with FMA and F16C as the shared tile templates see it: vectors of 8 lanes. For the folders avx2 and avxvnni.
 #pragma once
 #include <immintrin.h>
 
