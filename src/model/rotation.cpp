@@ -275,8 +275,14 @@ void rotate_model(Checkpoint& checkpoint, ModelConfig& config, const DecoderTrai
   Json json = checkpoint.config();
   if (rotation.residual && config.tie_word_embeddings) {
     const TensorSpec* embedding = checkpoint.find("model.embed_tokens.weight");
-    if (embedding && !checkpoint.find("lm_head.weight"))
-      added.push_back({"lm_head.weight", embedding->dtype, embedding->shape});
+    const TensorSpec* head = checkpoint.find("lm_head.weight");
+    if (embedding && !head) added.push_back({"lm_head.weight", embedding->dtype, embedding->shape});
+    if (embedding && head && head->dtype != embedding->dtype)
+      fail(ErrorCode::kUnsupported,
+           "{}: lm_head.weight is {}, the embedding that it is tied to {}: R1 needs one type; store them "
+           "alike, "
+           "or leave lm_head.weight out",
+           checkpoint.folder().string(), dtype_name(head->dtype), dtype_name(embedding->dtype));
     config.tie_word_embeddings = false;
     json["tie_word_embeddings"] = false;
   }

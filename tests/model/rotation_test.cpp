@@ -184,6 +184,37 @@ TEST(Rotation, SaysWhatIsWrong) {
   EXPECT_EQ(rotation_text(parse_rotation("r2,r1", "test")), "R1,R2");
 }
 
+// Tied models may store a copy of the embedding as lm_head; the embedding counts.
+TEST(Rotation, ATiedHeadIsTheEmbedding) {
+  TempFolder temp;
+  Json json = config_of({"tied", {{"tie_word_embeddings", false}}});
+  write_random(temp / "m", json);
+  const auto head_of = [&] {
+    const ModelFiles files = open_model(temp / "m", {true, false});
+    std::vector<uint8_t> bytes(files.checkpoint.find("lm_head.weight")->bytes());
+    files.checkpoint.read(*files.checkpoint.find("lm_head.weight"), 0, bytes.data(), bytes.size());
+    return bytes;
+  };
+  const std::vector<uint8_t> own = head_of();
+  json["tie_word_embeddings"] = true;
+  write_file(temp / "m" / "config.json", dump_json(json));
+  EXPECT_NE(head_of(), own);
+
+  // The copy in another type: both tensors in one file, so the header alone is changed.
+  std::string file = read_file(temp / "m" / "model.safetensors");
+  const std::string name = "\"lm_head.weight\":{\"dtype\":\"F32\"";
+  const size_t at = file.find(name);
+  ASSERT_NE(at, std::string::npos);
+  file.replace(at + name.size() - 4, 3, "I32");
+  write_file(temp / "m" / "model.safetensors", file);
+  try {
+    open_model(temp / "m", {true, false});
+    FAIL() << "opened";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("R1 needs one type"), std::string::npos) << e.what();
+  }
+}
+
 TEST(Rotation, AQuantizedModelIsRefused) {
   EXPECT_THROW(open_model(ROUNDEL_TEST_DATA "/golden/w8a8", {true, false}), Error);
 }
