@@ -3,8 +3,9 @@
 // checked first, against unpacked weights and cuBLASLt, from a poisoned output.
 //
 //   bench_device_tiles [--m 1,8,16] [--shape N,K]... [--bits 4] [--channel] [--all] [--gated] [--early]
-//                      [--wide | --bytes | --chosen] [--fp8]
-// --wide: the warpgroup kernel (wide.cuh) instead; --bytes: that of codes by codes (bytes.cuh), with --channel --bits 8
+//                      [--wide | --many | --bytes | --chosen] [--fp8]
+// --wide: the warpgroup kernel (wide.cuh) instead; --many: that of more than 64 tokens (many.cuh), and last unpacking
+// with cuBLASLt; --bytes: that of codes by codes (bytes.cuh), with --channel --bits 8
 // or --fp8 (E4M3); --chosen: what the program runs for bf16 in and out, and BF16 weights by cuBLASLt beside it.
 // --early: each call may start while the one before ends (programmatic dependent launch).
 #include <algorithm>
@@ -21,6 +22,7 @@
 #include "kernels/cuda/common/launch.h"
 #include "kernels/cuda/sm80/kernels.h"
 #include "kernels/cuda/sm90/bytes.h"
+#include "kernels/cuda/sm90/many.h"
 #include "kernels/cuda/sm90/small.h"
 #include "kernels/cuda/sm90/wide.h"
 #include "kernels/device_list.h"
@@ -33,7 +35,7 @@ struct Shape {
   int64_t n, k;
 };
 
-enum class Way { kSmall, kWide, kBytes, kChosen };
+enum class Way { kSmall, kWide, kMany, kBytes, kChosen };
 
 class Bench {
  public:
@@ -84,14 +86,17 @@ class Bench {
                    reinterpret_cast<uint16_t*>(weights.data() + static_cast<size_t>(i) * dense_bytes), p_.k,
                    d_.stream());
     std::vector<std::vector<uint16_t>> results;
-    double us[2];
+    DeviceBuffer space[2];
+    DeviceGraph graphs[2];
+    const int64_t calls = m > 512 ? 8 : 48;
     for (const bool is_dense : {false, true}) {
       const LinearProblem& p = is_dense ? dense : p_;
       const DeviceLinearKernel& kernel = choose_device_linear(p, d_.info());
-      const DeviceBuffer space(d_, kernel.workspace_bytes(p, m), "workspace");
+      space[is_dense] = DeviceBuffer(d_, kernel.workspace_bytes(p, m), "workspace");
       DeviceLinearArgs a;
       a.m = m, a.x = x_.data(), a.ldx = p.k, a.y = y_.data(), a.ldy = p.n, a.y_bf16 = true;
-      a.part_stride = m * p.n, a.workspace = space.data(), a.workspace_bytes = space.size();
+      a.part_stride = m * p.n, a.workspace = space[is_dense].data(),
+      a.workspace_bytes = space[is_dense].size();
       const auto call = [&](int64_t i) {
         const uint8_t* w = is_dense ? weights.data() + static_cast<size_t>(i % dense_copies) * dense_bytes
                                     : packed_.data() + static_cast<size_t>(i % copies_) * packed_bytes_;
@@ -102,8 +107,13 @@ class Bench {
       call(0);
       results.emplace_back(static_cast<size_t>(m * p.n));
       d_.download(results.back().data(), y_.data(), poison.size());
-      us[is_dense] = time(call, m > 512 ? 8 : 48);
+      graphs[is_dense] = record(call, calls);
     }
+    // In turns: the card's clock follows its load.
+    std::vector<double> times[2];
+    for (int i = 0; i < 12; ++i) times[i % 2].push_back(replay(graphs[i % 2], calls));
+    const double us[2] = {median(times[0]), median(times[1])};
+    for (const DeviceGraph graph : graphs) d_.release_graph(graph);
     double error = 0, size = 0;
     for (size_t i = 0; i < results[0].size(); ++i) {
       const double want = bf16_to_float(results[1][i]), got = bf16_to_float(results[0][i]);
@@ -132,7 +142,7 @@ class Bench {
     for (const int splits : {1, 2, 4, 8}) {
       int shown = 0;
       for (const Result& r : results)
-        if (r.tiles.splits == splits && shown++ < (splits == 1 ? 3 : 1))
+        if (r.tiles.splits == splits && shown++ < (way_ == Way::kMany ? 20 : splits == 1 ? 3 : 1))
           print(splits == 1 ? "whole" : "parts", r);
     }
     if (way_ != Way::kSmall) return static_cast<void>(std::fflush(stdout));
@@ -149,9 +159,10 @@ class Bench {
     x_ = upload(x);
     args_ = {};
     args_.m = m, args_.x = x_.data(), args_.ldx = p_.k, args_.ldy = p_.n, args_.part_stride = m * p_.n;
+    args_.max_parts = 8;
     y_ = DeviceBuffer(d_, static_cast<size_t>(8 * m * p_.n) * 4, "y");
     args_.y = y_.data();
-    space_ = DeviceBuffer(d_, unpacked_workspace(p_, m), "workspace");
+    space_ = DeviceBuffer(d_, std::max(unpacked_workspace(p_, m), many_workspace()), "workspace");
     args_.workspace = space_.data(), args_.workspace_bytes = space_.size();
     QuantizeArgs q;
     q.rows = m, q.cols = p_.k, q.x = x_.as<uint16_t>(), q.ldx = p_.k;
@@ -205,6 +216,18 @@ class Bench {
           }
       return results;
     }
+    if (way_ == Way::kMany) {  // row_tiles: of 64 rows of a warpgroup; warps_n: tokens; 0: unpacked
+      for (const auto& [tiles, tokens] : {std::pair(1, 128), {2, 128}, {1, 256}})
+        for (int stages = 6; stages >= 3; --stages) {
+          if (!many_tiles_exist(u_, {tiles, tokens, stages}, d_.info())) continue;
+          const SmallTiles t{tiles, tokens, 1, stages, 1};
+          results.push_back({measure(t, gated), t});
+          if (!all) break;
+        }
+      const SmallTiles unpacked{0, 0, 0, 0, 1};
+      if (!gated) results.push_back({measure(unpacked, false), unpacked});
+      return results;
+    }
     if (way_ == Way::kWide) {  // warps_n: warpgroups
       for (const int groups : {1, 2, 4})
         for (const int splits : {1, 2, 4, 8})
@@ -254,6 +277,10 @@ class Bench {
   void start(const uint8_t* packed, const DeviceLinearArgs& a, const SmallTiles& t) {
     if (way_ == Way::kBytes)
       run_bytes(u_, packed, a, {t.row_tiles, t.stages, t.splits}, d_.stream());
+    else if (way_ == Way::kMany && t.row_tiles == 0)
+      multiply_units(p_, packed, a, d_.info(), d_.stream());
+    else if (way_ == Way::kMany)
+      run_many(u_, packed, a, {t.row_tiles, t.warps_n, t.stages}, d_.info(), d_.stream());
     else if (way_ == Way::kWide)
       run_wide(u_, packed, a, {t.warps_n, t.stages, t.splits}, d_.stream());
     else
@@ -280,23 +307,29 @@ class Bench {
     a.gated = gated;
     return time(
         [&](int64_t i) { start(packed_.data() + static_cast<size_t>(i % copies_) * packed_bytes_, a, t); },
-        std::max<int64_t>(copies_, 50));
+        std::max<int64_t>(copies_, args_.m > 512 ? 8 : 50));
+  }
+  DeviceGraph record(const auto& call, int64_t calls) {
+    d_.begin_record();
+    for (int64_t i = 0; i < calls; ++i) call(i);
+    return d_.end_record();
+  }
+  double replay(DeviceGraph graph, int64_t calls) {  // us of a call
+    d_.start_timer();
+    d_.launch(graph);
+    return d_.stop_timer() / static_cast<double>(calls) * 1e6;
+  }
+  static double median(std::vector<double> times) {  // without the first
+    std::sort(times.begin() + 1, times.end());
+    return times[(times.size() + 1) / 2];
   }
   // us of each of `calls` calls in a recorded graph, the median of five.
   double time(const auto& call, int64_t calls) {
-    d_.begin_record();
-    for (int64_t i = 0; i < calls; ++i) call(i);
-    const DeviceGraph graph = d_.end_record();
+    const DeviceGraph graph = record(call, calls);
     std::vector<double> times;
-    for (int i = 0; i < 6; ++i) {
-      d_.start_timer();
-      d_.launch(graph);
-      const double s = d_.stop_timer();
-      if (i >= 1) times.push_back(s);
-    }
+    for (int i = 0; i < 6; ++i) times.push_back(replay(graph, calls));
     d_.release_graph(graph);
-    std::sort(times.begin(), times.end());
-    return times[times.size() / 2] / static_cast<double>(calls) * 1e6;
+    return median(times);
   }
 
   Device& d_;
@@ -334,6 +367,8 @@ int run(int argc, char** argv) {
       gated = true;
     } else if (flag == "--wide") {
       way = Way::kWide;
+    } else if (flag == "--many") {
+      way = Way::kMany;
     } else if (flag == "--bytes") {
       way = Way::kBytes;
     } else if (flag == "--chosen") {

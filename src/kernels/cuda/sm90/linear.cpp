@@ -1,4 +1,5 @@
-// sm90_units: quantized weights on Hopper. Few tokens go to small.cuh; many go through bf16 rows and cuBLASLt.
+// sm90_units: quantized weights on Hopper. Few tokens go to small.cuh, wide.cuh and bytes.cuh, many of 4-bit weights to
+// many.cuh; the rest through bf16 rows and cuBLASLt.
 #include <algorithm>
 #include <span>
 
@@ -6,6 +7,7 @@
 #include "kernels/cuda/common/launch.h"
 #include "kernels/cuda/sm80/kernels.h"
 #include "kernels/cuda/sm90/bytes.h"
+#include "kernels/cuda/sm90/many.h"
 #include "kernels/cuda/sm90/small.h"
 #include "kernels/cuda/sm90/tensor_map.h"
 #include "kernels/cuda/sm90/wide.h"
@@ -74,9 +76,15 @@ bool rounds_gate(const LinearProblem& p, const DeviceForm& form, int64_t m, cons
 }
 
 bool fuses_gate(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
+  if (m > kSmallMaxTokens) return many_weights(unit_layout(p)) && p.n % 16 == 0;
   if (goes_wide(unit_layout(p), m)) return true;
   return m <= kSmallMaxTokens &&
          choose_small_tiles(unit_layout(p), std::min(m, kSmallAtOnce), 1, true, info).stages > 0;
+}
+
+size_t workspace(const LinearProblem& p, int64_t m) {
+  const bool many = m > kSmallMaxTokens && many_weights(unit_layout(p));
+  return std::max(unpacked_workspace(p, m), many ? many_workspace() : 0);
 }
 
 // A block reads all of a token's residual, so only one token's.
@@ -98,9 +106,13 @@ int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a
       return tiles.splits;
     }
     if (goes_wide(u, a.m) && wide_fits(u, a)) {
-      const WideTiles tiles = choose_wide_tiles(u, a.m, a.y_bf16 || a.gated ? 1 : a.max_parts, info);
-      run_wide(u, packed, a, tiles, stream);
-      return tiles.splits;
+      DeviceLinearArgs whole = a;
+      if (a.y_bf16 || a.gated) whole.max_parts = 1;
+      WideTiles tiles = choose_wide_tiles(u, a.m, 8, info);
+      if (tiles.splits > whole.max_parts && !wide_joins(u, whole, tiles, info))
+        tiles = choose_wide_tiles(u, a.m, whole.max_parts, info);
+      run_wide(u, packed, whole, tiles, stream);
+      return std::min(tiles.splits, whole.max_parts);
     }
     DeviceLinearArgs part = a;  // 32 tokens at a time
     part.m = std::min(a.m, kSmallAtOnce);
@@ -109,6 +121,10 @@ int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a
       run_small(u, packed, rows_of(a, first, std::min(a.m - first, part.m)), tiles, stream);
       if (first + part.m >= a.m) return tiles.splits;
     }
+  }
+  if (const UnitLayout u = unit_layout(p); a.m > kSmallMaxTokens && many_fits(u, a)) {
+    run_many(u, packed, a, choose_many_tiles(u, a.m, info), info, stream);
+    return 1;
   }
   CHECK(!a.gated && !a.residual && !a.add);
   return multiply_units(p, packed, a, info, stream);
@@ -259,7 +275,7 @@ void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
 
 namespace roundel {
 extern const DeviceLinearKernel kSm90Units = {
-    "sm90_units_mma", cuda::supports,           cuda::units_bytes, cuda::pack_units, cuda::unpack_unit_rows,
-    cuda::fuses_gate, cuda::rounds_gate,        cuda::fuses_norm,  cuda::adds,       cuda::takes_bytes,
-    cuda::wants_x16,  cuda::unpacked_workspace, cuda::run};
+    "sm90_units_mma", cuda::supports,    cuda::units_bytes, cuda::pack_units, cuda::unpack_unit_rows,
+    cuda::fuses_gate, cuda::rounds_gate, cuda::fuses_norm,  cuda::adds,       cuda::takes_bytes,
+    cuda::wants_x16,  cuda::workspace,   cuda::run};
 }  // namespace roundel
