@@ -116,7 +116,8 @@ QuantizedRows StageQuantizer::quantize(const LayerModule& module, const Method& 
   report->module = module.entry->module.name;
   report->algorithm = method.name();
   QuantArgs start = args;
-  if (method.kind == Method::Kind::kBest && args.type == NumberType::kFloat)
+  const bool rows = args.strategy == Strategy::kChannel || args.strategy == Strategy::kGroup;
+  if (method.kind == Method::Kind::kBest && args.type == NumberType::kFloat && rows)
     start.observer = "memoryless_mse";
   QuantizedRows nearest =
       round_to_nearest(module.weight, start, module.entry->module.dtype, report->module, pool_);
