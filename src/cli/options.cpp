@@ -9,7 +9,7 @@ void QuantFlags::declare(CLI::App& command, const char* scheme_flag) {
       .add_option(scheme_flag, text.scheme,
                   "Scheme of all linear layers: W8A8, W4A16, W4A16_ASYM, W8A16, W4A8, W4AFP8, FP8_DYNAMIC, "
                   "FP8_BLOCK, FP8 ...; "
-                  "suffixes change it: W4A16:g64:asym, W8A8:tensor:act-static")
+                  "suffixes change it: W4A16:g64:asym, FP8_DYNAMIC:mse, W8A8:tensor:act-static")
       ->type_name("NAME");
   command
       .add_option("--group-size", text.group_size,
