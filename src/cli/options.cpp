@@ -53,9 +53,10 @@ void LoadFlags::declare(CLI::App& command) {
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
   command
-      .add_option(
-          "--cache", cache,
-          "Folder for packed weights: the first load of a model writes them there, later ones map them")
+      .add_option("--cache", cache,
+                  "Folder for packed weights: the first load of a model writes them there, later ones map "
+                  "them; on a GPU "
+                  "for what `roundel tune` measured")
       ->envname("ROUNDEL_CACHE")
       ->type_name("DIR");
   quantize.declare(command, "--quantize");
