@@ -18,7 +18,9 @@ struct LoadOptions {
   std::optional<PlanRequest> quantize;  // on load; none: as stored
   Rotation rotation = {};               // of the weights, before they are quantized
   std::optional<int> gpu;               // index of the CUDA device; none: on the CPU
-  std::filesystem::path cache;          // folder of packed weights (model/packed_cache.h); empty: none
+  // Folder of packed weights (model/packed_cache.h); empty: none. On a GPU of measured tiles (model/tile_file.h); empty:
+  // the user's.
+  std::filesystem::path cache;
 };
 
 struct LoadedModel {

@@ -1,7 +1,6 @@
 // sm90_units: quantized weights on Hopper. Few tokens go to small.cuh, wide.cuh and bytes.cuh, many of 4-bit weights to
 // many.cuh; the rest through bf16 rows and cuBLASLt.
 #include <algorithm>
-#include <span>
 
 #include "base/error.h"
 #include "kernels/cuda/common/launch.h"
@@ -10,6 +9,7 @@
 #include "kernels/cuda/sm90/many.h"
 #include "kernels/cuda/sm90/small.h"
 #include "kernels/cuda/sm90/tensor_map.h"
+#include "kernels/cuda/sm90/tiles.h"
 #include "kernels/cuda/sm90/wide.h"
 
 namespace roundel::cuda {
@@ -42,6 +42,7 @@ Support supports(const LinearProblem& p, const DeviceInfo& info) {
 }
 
 SmallTiles tiles_for(const LinearProblem& p, const DeviceLinearArgs& a, const DeviceInfo& info) {
+  if (a.tiles) return small_tiles(*a.tiles);
   return choose_small_tiles(unit_layout(p), a.m, a.y_bf16 || a.gated || a.add || a.residual ? 1 : a.max_parts,
                             a.gated, info);
 }
@@ -95,24 +96,40 @@ bool adds(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
   return m == 1 && choose_small_tiles(unit_layout(p), m, 1, false, info).stages > 0;
 }
 
+// Where blocks that share rows can join their results, a whole one is made as parts are.
+struct WideChoice {
+  WideTiles tiles;
+  int parts = 1;
+};
+WideChoice choose_wide(const UnitLayout& u, int64_t m, int parts, bool gated, size_t space,
+                       const DeviceInfo& info) {
+  if (parts == 1 && !gated) {
+    const WideTiles joined = choose_wide_tiles(u, m, kMostParts, info);
+    if (wide_joins(u, m, joined, space, info)) return {joined, kMostParts};
+  }
+  return {choose_wide_tiles(u, m, parts, info), parts};
+}
+
 int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a, const DeviceInfo& info,
         DeviceStream stream) {
   if (a.m <= kSmallMaxTokens) {
     const UnitLayout u = unit_layout(p);
     if (a.x8) {
       CHECK(bytes_fit(u, a));
-      const BytesTiles tiles = choose_bytes_tiles(u, a.m, a.y_bf16 || a.gated ? 1 : a.max_parts, info);
+      const BytesTiles tiles = a.tiles
+                                   ? bytes_tiles(*a.tiles)
+                                   : choose_bytes_tiles(u, a.m, a.y_bf16 || a.gated ? 1 : a.max_parts, info);
       run_bytes(u, packed, a, tiles, stream);
       return tiles.splits;
     }
     if (goes_wide(u, a.m) && wide_fits(u, a)) {
-      DeviceLinearArgs whole = a;
-      if (a.y_bf16 || a.gated) whole.max_parts = 1;
-      WideTiles tiles = choose_wide_tiles(u, a.m, 8, info);
-      if (tiles.splits > whole.max_parts && !wide_joins(u, whole, tiles, info))
-        tiles = choose_wide_tiles(u, a.m, whole.max_parts, info);
-      run_wide(u, packed, whole, tiles, stream);
-      return std::min(tiles.splits, whole.max_parts);
+      DeviceLinearArgs part = a;
+      if (a.y_bf16 || a.gated) part.max_parts = 1;
+      const WideTiles tiles =
+          a.tiles ? wide_tiles(*a.tiles)
+                  : choose_wide(u, a.m, part.max_parts, a.gated, a.workspace_bytes, info).tiles;
+      run_wide(u, packed, part, tiles, stream);
+      return std::min(tiles.splits, part.max_parts);
     }
     DeviceLinearArgs part = a;  // 32 tokens at a time
     part.m = std::min(a.m, kSmallAtOnce);
@@ -130,32 +147,70 @@ int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a
   return multiply_units(p, packed, a, info, stream);
 }
 
-// Measured on an H200 (docs/results/cuda.md): the best tiles of each for up to `m` tokens, all calls starting early.
-struct Measured {
-  int64_t n, k, m;
-  SmallTiles tiles;
-};
-constexpr Measured kMeasured[] = {
-    {6144, 4096, 1, {2, 2, 2, 4, 4}},   {6144, 4096, 1, {3, 1, 8, 3, 1}},
-    {6144, 4096, 8, {2, 6, 2, 3, 4}},   {6144, 4096, 16, {2, 6, 1, 3, 8}},
-    {6144, 4096, 32, {1, 6, 1, 2, 4}},  {4096, 4096, 1, {4, 2, 2, 4, 4}},
-    {4096, 4096, 1, {2, 1, 8, 3, 1}},   {4096, 4096, 8, {2, 4, 1, 4, 8}},
-    {4096, 4096, 16, {2, 4, 1, 4, 8}},  {4096, 4096, 32, {1, 8, 1, 4, 4}},
-    {28672, 4096, 1, {2, 4, 2, 4, 1}},  {28672, 4096, 16, {2, 8, 2, 2, 1}},
-    {28672, 4096, 32, {2, 8, 1, 2, 2}}, {4096, 14336, 1, {2, 4, 2, 6, 8}},
-    {4096, 14336, 1, {2, 1, 16, 3, 1}}, {4096, 14336, 8, {2, 8, 2, 3, 8}},
-    {4096, 14336, 16, {2, 4, 2, 2, 8}}, {4096, 14336, 32, {2, 8, 1, 2, 8}},
-};
+enum class Part { kNone, kSmall, kWide, kBytes };
 
-// The same for bytes with one scale a row.
-constexpr Measured kMeasuredBytes[] = {
-    {6144, 4096, 1, {2, 3, 2, 2, 8}},   {6144, 4096, 1, {2, 1, 12, 3, 1}},
-    {6144, 4096, 32, {2, 6, 1, 2, 8}},  {4096, 4096, 1, {2, 6, 1, 4, 8}},
-    {4096, 4096, 1, {2, 1, 16, 4, 1}},  {4096, 4096, 32, {2, 4, 2, 3, 4}},
-    {28672, 4096, 1, {2, 6, 1, 3, 4}},  {28672, 4096, 1, {4, 4, 4, 3, 1}},
-    {28672, 4096, 32, {2, 8, 1, 4, 2}}, {4096, 14336, 1, {4, 1, 12, 4, 2}},
-    {4096, 14336, 1, {2, 1, 16, 4, 1}}, {4096, 14336, 32, {2, 8, 1, 3, 8}},
-};
+int parts_of(const TileUse& use) {
+  return use.whole || use.gated ? 1 : kMostParts;
+}
+
+// Which of the ways in run() a use takes.
+Part part_for(const UnitLayout& u, const TileUse& use, const DeviceInfo& info) {
+  if (use.m > kSmallMaxTokens) return Part::kNone;
+  if (use.input == TileUse::Input::kBytes) return Part::kBytes;
+  if (use.input == TileUse::Input::kBF16 && goes_wide(u, use.m) && wide_shape(u, use.gated))
+    return Part::kWide;
+  const int64_t m = std::min(use.m, kSmallAtOnce);
+  return choose_small_tiles(u, m, parts_of(use), use.gated, info).stages > 0 ? Part::kSmall : Part::kNone;
+}
+
+TileChoice tile_choice(const LinearProblem& p, const TileUse& use, const DeviceInfo& info) {
+  const UnitLayout u = unit_layout(p);
+  const int parts = parts_of(use);
+  const auto choice = [&](const char* kernel, int64_t m, const MeasuredTiles& measured, const auto& tiles) {
+    return TileChoice{tile_key(kernel, u, m, parts == 1), numbers(tiles), measured.source};
+  };
+  const int64_t m = std::min(use.m, kSmallAtOnce);
+  switch (part_for(u, use, info)) {
+    case Part::kSmall:
+      return choice(kSmallName, m, measured_small(u, m, parts, info),
+                    choose_small_tiles(u, m, parts, use.gated, info));
+    case Part::kWide: {
+      const WideChoice wide = choose_wide(u, use.m, parts, use.gated, workspace(p, use.m), info);
+      return {tile_key(kWideName, u, use.m, wide.parts == 1), numbers(wide.tiles),
+              measured_wide(u, use.m, wide.parts, info).source};
+    }
+    case Part::kBytes:
+      return choice(kBytesName, use.m, measured_bytes(u, use.m, parts, info),
+                    choose_bytes_tiles(u, use.m, parts, info));
+    case Part::kNone:
+      break;
+  }
+  return {};
+}
+
+std::vector<Tiles> tile_choices(const LinearProblem& p, const TileUse& use, const DeviceInfo& info) {
+  const UnitLayout u = unit_layout(p);
+  const int parts = parts_of(use);
+  switch (part_for(u, use, info)) {
+    case Part::kSmall:
+      return small_choices(u, std::min(use.m, kSmallAtOnce), parts, info);
+    case Part::kWide: {
+      const size_t space = workspace(p, use.m);
+      const int most = choose_wide(u, use.m, parts, use.gated, space, info).parts;
+      std::vector<Tiles> all = wide_choices(u, use.m, most, info);
+      if (most > parts)
+        std::erase_if(all, [&](const Tiles& t) { return !wide_joins(u, use.m, wide_tiles(t), space, info); });
+      return all;
+    }
+    case Part::kBytes: {  // blocks that round the gate must not lose that
+      const BytesTiles now = choose_bytes_tiles(u, use.m, 1, info);
+      return bytes_choices(u, use.m, parts, use.gated && bytes_run_together(u, use.m, now, info), info);
+    }
+    case Part::kNone:
+      break;
+  }
+  return {};
+}
 
 // Rough time in us of a choice: the busiest multiprocessor's share of the weight and of the activations, more when too
 // little is on its way, and small costs of adding up.
@@ -201,11 +256,7 @@ size_t small_shared_bytes(const UnitLayout& u, int64_t m, const SmallTiles& t) {
 }
 
 SmallTiles choose_small_tiles(const UnitLayout& u, int64_t m, int max_parts, bool, const DeviceInfo& info) {
-  const bool usual = u.bits == 4 && u.sets == 1 && !u.zero && !u.wide_scale;
-  if (usual || u.rows)
-    for (const Measured& known : usual ? std::span<const Measured>(kMeasured) : kMeasuredBytes)
-      if (known.n == u.n && known.k == u.k && m <= known.m && known.tiles.splits <= max_parts)
-        return known.tiles;
+  if (const TileRow* row = measured_small(u, m, max_parts, info).row) return small_tiles(row->tiles);
   SmallTiles best;
   best.stages = 0;
   double best_time = 1e30;
@@ -275,7 +326,13 @@ void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
 
 namespace roundel {
 extern const DeviceLinearKernel kSm90Units = {
+<<<<<<< HEAD
     "sm90_units_mma", cuda::supports,    cuda::units_bytes, cuda::pack_units, cuda::unpack_unit_rows,
     cuda::fuses_gate, cuda::rounds_gate, cuda::fuses_norm,  cuda::adds,       cuda::takes_bytes,
     cuda::wants_x16,  cuda::workspace,   cuda::run};
+=======
+    "sm90_units_mma", cuda::supports,           cuda::units_bytes, cuda::pack_units,  cuda::unpack_unit_rows,
+    cuda::fuses_gate, cuda::rounds_gate,        cuda::fuses_norm,  cuda::adds,        cuda::takes_bytes,
+    cuda::wants_x16,  cuda::unpacked_workspace, cuda::run,         cuda::tile_choice, cuda::tile_choices};
+>>>>>>> main
 }  // namespace roundel

@@ -40,15 +40,16 @@ struct WideArgs {
 // 4 bits, a BF16 scale for 64 or a multiple of 128 columns; or plain rows of bytes.
 bool wide_weights(const UnitLayout& u);
 bool wide_tiles_exist(const UnitLayout& u, const WideTiles& tiles);
-// bf16 activations, in rows that the copy engine can reach.
+bool wide_shape(const UnitLayout& u, bool gated);  // weights and rows of y that it can do
+// The same, and bf16 activations, in rows that the copy engine can reach.
 bool wide_fits(const UnitLayout& u, const DeviceLinearArgs& a);
 int wide_width(int64_t m);  // tokens of a tile: 16, 32 or 64
 size_t wide_shared_bytes(const UnitLayout& u, int64_t m, const WideTiles& tiles);
-// Whether y is whole also with more splits than a.max_parts: blocks that share rows wait for one another, so all must run
-// together, and have room for their sums.
-bool wide_joins(const UnitLayout& u, const DeviceLinearArgs& a, const WideTiles& tiles,
-                const DeviceInfo& info);
+// Whether blocks that share rows can leave a whole result: they wait for one another, so all must run together, and
+// need `space` bytes for their sums.
+bool wide_joins(const UnitLayout& u, int64_t m, const WideTiles& tiles, size_t space, const DeviceInfo& info);
 WideTiles choose_wide_tiles(const UnitLayout& u, int64_t m, int max_parts, const DeviceInfo& info);
+// More splits than a.max_parts: they join.
 void run_wide(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArgs& a, const WideTiles& tiles,
               DeviceStream stream);
 
