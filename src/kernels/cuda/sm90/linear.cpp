@@ -326,13 +326,7 @@ void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
 
 namespace roundel {
 extern const DeviceLinearKernel kSm90Units = {
-<<<<<<< HEAD
-    "sm90_units_mma", cuda::supports,    cuda::units_bytes, cuda::pack_units, cuda::unpack_unit_rows,
-    cuda::fuses_gate, cuda::rounds_gate, cuda::fuses_norm,  cuda::adds,       cuda::takes_bytes,
-    cuda::wants_x16,  cuda::workspace,   cuda::run};
-=======
-    "sm90_units_mma", cuda::supports,           cuda::units_bytes, cuda::pack_units,  cuda::unpack_unit_rows,
-    cuda::fuses_gate, cuda::rounds_gate,        cuda::fuses_norm,  cuda::adds,        cuda::takes_bytes,
-    cuda::wants_x16,  cuda::unpacked_workspace, cuda::run,         cuda::tile_choice, cuda::tile_choices};
->>>>>>> main
+    "sm90_units_mma", cuda::supports,    cuda::units_bytes, cuda::pack_units,  cuda::unpack_unit_rows,
+    cuda::fuses_gate, cuda::rounds_gate, cuda::fuses_norm,  cuda::adds,        cuda::takes_bytes,
+    cuda::wants_x16,  cuda::workspace,   cuda::run,         cuda::tile_choice, cuda::tile_choices};
 }  // namespace roundel
