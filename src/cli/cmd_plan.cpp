@@ -15,7 +15,7 @@ void add_plan(CLI::App& app) {
     std::string path, recipe, device = "cpu";
     QuantFlags quant;
     std::string on_load;
-    bool explain = false;
+    bool explain = false, int8_activations = false;
     JsonOutput json;
   };
   auto s = std::make_shared<State>();
@@ -24,6 +24,7 @@ void add_plan(CLI::App& app) {
   s->quant.declare(*c, "--scheme,--quantize");
   c->add_option("--recipe", s->recipe, "llm-compressor recipe instead of flags")->type_name("FILE");
   c->add_option("--device", s->device, "Where it would run: cpu, cuda or cuda:N")->type_name("DEVICE");
+  declare_int8_activations(*c, s->int8_activations);
   c->add_flag("--explain", s->explain, "Why better kernels refused, for every kind of module");
   s->json.declare(*c);
   c->callback([s, c] {
@@ -39,6 +40,7 @@ void add_plan(CLI::App& app) {
     } else {
       result.plan = files.stored_plan;
     }
+    if (s->int8_activations) require_int8_activations(result.plan, s->path);
     for (const std::string& w : result.warnings) log_warn("{}", w);
     s->json.write(plan_json(result, gpu.get()));
     if (!s->json.only_json()) write_stdout(plan_text(result.plan, s->explain, gpu.get()));

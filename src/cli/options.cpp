@@ -58,7 +58,15 @@ void LoadFlags::declare(CLI::App& command) {
           "Folder for packed weights: the first load of a model writes them there, later ones map them")
       ->envname("ROUNDEL_CACHE")
       ->type_name("DIR");
+  declare_int8_activations(command, int8_activations);
   quantize.declare(command, "--quantize");
+}
+
+void declare_int8_activations(CLI::App& command, bool& wanted) {
+  command.add_flag(
+      "--int8-activations", wanted,
+      "Round the activations of W4A16 and W8A16 modules to int8, one scale a token: faster prompts, "
+      "at the accuracy of W4A8 and W8A8");
 }
 
 void declare_sampling(CLI::App& c, SamplingChoice& choice) {
@@ -94,6 +102,7 @@ LoadOptions LoadFlags::options() const {
   options.gpu = device_index(device);
   options.threads = threads;
   options.cache = cache;
+  options.int8_activations = int8_activations;
   options.rotation = quantize.rotation();
   if (quantize.any())
     options.quantize = quantize.request("--quantize");

@@ -18,7 +18,8 @@ struct LoadOptions {
   std::optional<PlanRequest> quantize;  // on load; none: as stored
   Rotation rotation = {};               // of the weights, before they are quantized
   std::optional<int> gpu;               // index of the CUDA device; none: on the CPU
-  std::filesystem::path cache;          // folder of packed weights (model/packed_cache.h); empty: none
+  bool int8_activations = false;  // of weight-only integer modules (scheme/plan.h: use_int8_activations)
+  std::filesystem::path cache;    // folder of packed weights (model/packed_cache.h); empty: none
 };
 
 struct LoadedModel {
@@ -31,6 +32,9 @@ struct LoadedModel {
 
 // Warnings go to the log. Throws Error with all problems of the folder or the plan.
 LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& options);
+
+// use_int8_activations() as --int8-activations asks for it: Error(kUsage) when no module of the plan can.
+void require_int8_activations(Plan& plan, const std::filesystem::path& folder);
 
 // The folder's tokenizer, checked against the model: every id of its vocabulary has an embedding row.
 Tokenizer load_tokenizer(const ModelFiles& files);
