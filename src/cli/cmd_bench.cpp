@@ -39,6 +39,8 @@ Json number_or_null(double value) {
 void run(const State& s) {
   const LoadedModel loaded = load_model(s.path, s.load.options());
   const uint64_t load_peak = peak_rss_bytes();
+  const Device* gpu = loaded.model->device();
+  const size_t gpu_load_peak = gpu ? gpu->peak_allocated() : 0;
   BenchmarkParams params = s.params;
   // Greedy unless asked: the model's own generation_config is not used.
   params.sampling.temperature = s.choice.temperature.value_or(0);
@@ -56,6 +58,8 @@ void run(const State& s) {
                 {"decode_tokens_per_second", r.median.decode_tokens_per_second},
                 {"load_seconds", loaded.load_seconds},
                 {"peak_rss_bytes", load_peak},
+                {"gpu_peak_bytes_loading", gpu ? Json(gpu_load_peak) : Json(nullptr)},
+                {"gpu_peak_bytes", gpu ? Json(r.gpu_peak_bytes) : Json(nullptr)},
                 {"batch", s.params.batch},
                 {"prompt_tokens", s.params.prompt_tokens},
                 {"decode_tokens", s.params.decode_tokens},
@@ -72,8 +76,11 @@ void run(const State& s) {
   write_stdout(
       fmt::format("load {:.2f} s, weights {}, peak memory {}, {} threads\n", loaded.load_seconds,
                   format_bytes(loaded.model->weight_bytes()), format_bytes(load_peak), loaded.pool->size()) +
+      (gpu ? fmt::format("GPU memory allocated: {} at most while loading, {} with cache and activations\n",
+                         format_bytes(gpu_load_peak), format_bytes(r.gpu_peak_bytes))
+           : "") +
       fmt::format("prompt {} tokens: {:.1f} tokens/s{}\n", s.params.prompt_tokens,
-                  r.median.prefill_tokens_per_second, share_of_rate(r, loaded.model->device() != nullptr)) +
+                  r.median.prefill_tokens_per_second, share_of_rate(r, gpu != nullptr)) +
       fmt::format("decode {} tokens, batch {}: {:.1f} tokens/s; {} read a token, {:.0f} % of the "
                   "read bound ({:.1f} GB/s measured)\n",
                   s.params.decode_tokens, s.params.batch, r.median.decode_tokens_per_second,

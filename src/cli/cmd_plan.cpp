@@ -17,7 +17,7 @@ void add_plan(CLI::App& app) {
     std::string path, recipe, device = "cpu", cache;
     QuantFlags quant;
     std::string on_load;
-    bool explain = false;
+    bool explain = false, int8_activations = false;
     JsonOutput json;
   };
   auto s = std::make_shared<State>();
@@ -29,6 +29,7 @@ void add_plan(CLI::App& app) {
   c->add_option("--cache", s->cache, "Folder of what `roundel tune` measured")
       ->envname("ROUNDEL_CACHE")
       ->type_name("DIR");
+  declare_int8_activations(*c, s->int8_activations);
   c->add_flag("--explain", s->explain,
               "Why better kernels refused, for every kind of module; on a GPU also "
               "where the tiles of its linears come from");
@@ -46,6 +47,7 @@ void add_plan(CLI::App& app) {
     } else {
       result.plan = files.stored_plan;
     }
+    if (s->int8_activations) require_int8_activations(result.plan, s->path);
     for (const std::string& w : result.warnings) log_warn("{}", w);
     Json json = plan_json(result, gpu.get());
     std::string text = plan_text(result.plan, s->explain, gpu.get());

@@ -26,11 +26,15 @@ struct LoadFlags {
   std::string device = "cpu";
   int threads = 0;
   std::string cache;
+  bool int8_activations = false;
   QuantFlags quantize;
 
   void declare(CLI::App& command);
   LoadOptions options() const;
 };
+
+// --int8-activations, of commands that load a model and of plan.
+void declare_int8_activations(CLI::App& command, bool& wanted);
 
 // --temperature, --top-p, --top-k, --min-p, --seed.
 void declare_sampling(CLI::App& command, SamplingChoice& choice);

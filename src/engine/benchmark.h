@@ -24,6 +24,7 @@ struct BenchmarkSample {
 struct BenchmarkResult {
   std::vector<BenchmarkSample> samples;
   BenchmarkSample median;
+  size_t gpu_peak_bytes = 0;  // of GPU memory with weights, cache and activations
   double read_bandwidth = 0;  // bytes/s that the same threads read from memory, measured in the same run
   double decode_share =
       0;  // share of that which decoding reaches: tokens/s / batch * bytes per token / bandwidth

@@ -7,6 +7,7 @@ namespace roundel {
 
 extern const LinearKernel kAmxW8A8;
 extern const LinearKernel kAmxW4A8;
+extern const LinearKernel kAmxIntW4A16;
 extern const LinearKernel kAmxW4A16;
 extern const LinearKernel kAmxW8A16;
 extern const LinearKernel kAmxF8A16;
@@ -14,6 +15,7 @@ extern const LinearKernel kAmxBF16;
 extern const LinearKernel kAvx512W8A8;
 extern const LinearKernel kAvx512W4A8;
 extern const LinearKernel kAvx512VnniW4A16;
+extern const LinearKernel kAvx512VnniW8A16;
 extern const LinearKernel kAvx512W4A16;
 extern const LinearKernel kAvx512W8A16;
 extern const LinearKernel kAvx512F8A16;
@@ -52,11 +54,11 @@ extern const EncodeOps kReferenceEncode;
 namespace {
 
 constexpr const LinearKernel* kLinear[] = {
-    &kAmxW8A8,    &kAmxW4A8,    &kAmxW4A16,        &kAmxW8A16,       &kAmxF8A16,    &kAmxBF16,
-    &kAvx512W8A8, &kAvx512W4A8, &kAvx512VnniW4A16, &kAvx512W4A16,    &kAvx512W8A16, &kAvx512F8A16,
-    &kAvx512BF16, &kAvx512F16,  &kAvx512F32,       &kAvxVnniW8A8,    &kAvxVnniW4A8, &kAvxVnniW4A16,
-    &kAvx2W8A8,   &kAvx2W4A8,   &kAvx2IntW4A16,    &kAvx2W4A16,      &kAvx2W8A16,   &kAvx2F8A16,
-    &kAvx2BF16,   &kAvx2F16,    &kAvx2F32,         &kReferenceLinear};
+    &kAmxW8A8,     &kAmxW4A8,      &kAmxIntW4A16, &kAmxW4A16,        &kAmxW8A16,        &kAmxF8A16,
+    &kAmxBF16,     &kAvx512W8A8,   &kAvx512W4A8,  &kAvx512VnniW4A16, &kAvx512VnniW8A16, &kAvx512W4A16,
+    &kAvx512W8A16, &kAvx512F8A16,  &kAvx512BF16,  &kAvx512F16,       &kAvx512F32,       &kAvxVnniW8A8,
+    &kAvxVnniW4A8, &kAvxVnniW4A16, &kAvx2W8A8,    &kAvx2W4A8,        &kAvx2IntW4A16,    &kAvx2W4A16,
+    &kAvx2W8A16,   &kAvx2F8A16,    &kAvx2BF16,    &kAvx2F16,         &kAvx2F32,         &kReferenceLinear};
 constexpr const VectorOps* kVectorOps[] = {&kAvx512Ops, &kAvx2Ops, &kReferenceOps};
 constexpr const AttentionKernel* kAttention[] = {&kAmxAttention, &kAvx512Attention, &kAvx2Attention,
                                                  &kReferenceAttention};

@@ -14,6 +14,21 @@ LinearInput::LinearInput(const float* x, int64_t m, int64_t k, int64_t ldx) : k_
   plain_.x = x;
 }
 
+LinearInput::LinearInput(MakeRow make_row, int64_t m, int64_t k, int64_t ldx, float* room)
+    : k_(k), make_row_(std::move(make_row)), room_(room) {
+  plain_.m = m;
+  plain_.ldx = ldx;
+}
+
+const LinearArgs& LinearInput::floats(ThreadPool& pool) {
+  if (plain_.x) return plain_;
+  pool.parallel_for(plain_.m, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) make_row_(t, room_ + t * plain_.ldx);
+  });
+  plain_.x = room_;
+  return plain_;
+}
+
 namespace {
 
 // One token through the float quantizers, in groups of columns.
@@ -71,7 +86,7 @@ const float* ordered(const ActForm& form, const float* x, int64_t k, float* perm
 const LinearArgs& LinearInput::form(const ActForm& form, ThreadPool& pool, RoundX round_x) {
   const bool int8 = is_int8(form.kind);
   if (int8) round_x = nullptr;
-  if (form.kind == ActForm::Kind::kFloat && form.order.empty() && !round_x) return plain_;
+  if (form.kind == ActForm::Kind::kFloat && form.order.empty() && !round_x) return floats(pool);
   for (const Made& made : made_)
     if (made.form == form && made.round_x == round_x) return made.args;
 
@@ -94,8 +109,11 @@ const LinearArgs& LinearInput::form(const ActForm& form, ThreadPool& pool, Round
   pool.parallel_for(m, 1, [&](int64_t begin, int64_t end) {
     const size_t k = static_cast<size_t>(k_);
     std::vector<float> permuted(form.order.empty() ? 0 : k), rounded(round_x ? k : 0);
+    std::vector<float> made_row(plain_.x ? 0 : k);
     for (int64_t t = begin; t < end; ++t) {
-      const float* x = ordered(form, plain_.x + t * plain_.ldx, k_, permuted.data());
+      const float* x = plain_.x ? plain_.x + t * plain_.ldx : made_row.data();
+      if (!plain_.x) make_row_(t, made_row.data());
+      x = ordered(form, x, k_, permuted.data());
       uint8_t* to = made.values.data() + t * ld * element;
       std::memset(to + k_ * element, 0, static_cast<size_t>((ld - k_) * element));
       if (int8) {

@@ -3,8 +3,11 @@
 //   LinearInput input(x, tokens, hidden, ldx);
 //   q_proj.forward(input, q, ldq, pool);     // makes the form it wants
 //   k_proj.forward(input, k, ldk, pool);     // finds it made
+//   LinearInput normed([&](int64_t t, float* y) { norm(x.row(t), y); }, tokens, hidden, ldx, room);
+//   q_proj.forward(normed, q, ldq, pool);    // each row is made and rounded while it is in the cache
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <vector>
 
@@ -31,6 +34,10 @@ class LinearInput {
   using RoundX = decltype(LinearKernel::round_x);
   // x: (M,K), rows ldx apart; ldx is a multiple of kColumnUnit, columns from K on are zero. x must outlive the input.
   LinearInput(const float* x, int64_t m, int64_t k, int64_t ldx);
+  // make_row(t, y) writes the K floats of row t: for each form that is asked for, from any thread, to the same result every
+  // time. `room` (M,ldx), padded with zeros as x above, takes them where a linear wants floats; it outlives the input.
+  using MakeRow = std::function<void(int64_t t, float* y)>;
+  LinearInput(MakeRow make_row, int64_t m, int64_t k, int64_t ldx, float* room);
   // m, ldx, x / x_codes / x_scale / x_zero filled in; valid as long as this object. With `round_x`, of the kernel that
   // takes it, x_bf16 in place of x.
   const LinearArgs& form(const ActForm& form, ThreadPool& pool, RoundX round_x = nullptr);
@@ -43,8 +50,12 @@ class LinearInput {
     LinearArgs args;
     Buffer values, scales, zeros;
   };
-  LinearArgs plain_;
+  const LinearArgs& floats(ThreadPool& pool);
+
+  LinearArgs plain_;  // x is null until rows that are made lie in room_
   int64_t k_;
+  MakeRow make_row_;
+  float* room_ = nullptr;
   std::list<Made> made_;  // a list: what form() returned stays where it is
 };
 

@@ -68,23 +68,19 @@ class Pass {
   }
 
   void attention_block(const DecoderLayer& layer, int64_t index) {
-    ops_.normalize(x_, layer.input_norm, normed_);
-    ops_.qkv(layer, normed_, qkv_);
+    ops_.qkv(layer, ops_.normalized(x_, layer.input_norm, normed_), qkv_);
     ops_.rotate_and_store(layer, spans_, cache_, index, qkv_);
     ops_.attend(layer, spans_, cache_, index, qkv_, attended_);
-    add_linear(*layer.o, attended_);
+    add_linear(*layer.o, attended_.input());
   }
 
   void mlp_block(const DecoderLayer& layer) {
-    ops_.normalize(x_, layer.post_norm, normed_);
-    ops_.gate_up(layer, normed_, gate_up_);
-    ops_.activate(gate_up_, mlp_);
-    add_linear(*layer.down, mlp_);
+    ops_.gate_up(layer, ops_.normalized(x_, layer.post_norm, normed_), gate_up_);
+    add_linear(*layer.down, ops_.activated(gate_up_, mlp_));
   }
 
   // x += linear(input)
-  void add_linear(const Linear& linear, const Activations& from) {
-    LinearInput input = from.input();
+  void add_linear(const Linear& linear, LinearInput&& input) {
     linear.forward(input, delta_.data.as<float>(), delta_.ld, pool_);
     ops_.add(x_, delta_);
   }

@@ -23,7 +23,11 @@ void Activations::reshape(int64_t row_count, int64_t col_count) {
 }
 
 LayerOps::LayerOps(const ModelConfig& config, ThreadPool& pool)
-    : c_(config), pool_(pool), ops_(vector_ops()), attention_(attention_kernel()) {}
+    : c_(config),
+      pool_(pool),
+      ops_(vector_ops()),
+      attention_(attention_kernel()),
+      silu_(config.activation == "silu") {}
 
 template <class F>
 void LayerOps::each_token(int64_t tokens, F&& f) const {
@@ -33,17 +37,24 @@ void LayerOps::each_token(int64_t tokens, F&& f) const {
 }
 
 void LayerOps::normalize(const Activations& x, const std::vector<float>& gain, Activations& out) const {
-  const auto eps = static_cast<float>(c_.rms_norm_eps);
-  each_token(x.rows,
-             [&](int64_t t) { ops_.rms_norm(x.row(t), gain.data(), c_.hidden_size, eps, out.row(t)); });
+  each_token(x.rows, [&](int64_t t) { normalize_row(x.row(t), gain, out.row(t)); });
+}
+
+void LayerOps::normalize_row(const float* x, const std::vector<float>& gain, float* y) const {
+  ops_.rms_norm(x, gain.data(), c_.hidden_size, static_cast<float>(c_.rms_norm_eps), y);
+}
+
+LinearInput LayerOps::normalized(const Activations& x, const std::vector<float>& gain,
+                                 Activations& room) const {
+  return {[this, &x, &gain](int64_t t, float* y) { normalize_row(x.row(t), gain, y); }, x.rows,
+          c_.hidden_size, room.ld, room.data.as<float>()};
 }
 
 void LayerOps::add(Activations& x, const Activations& delta) const {
   each_token(x.rows, [&](int64_t t) { ops_.add(x.row(t), delta.row(t), c_.hidden_size); });
 }
 
-void LayerOps::qkv(const DecoderLayer& layer, const Activations& normed, Activations& out) const {
-  LinearInput input = normed.input();
+void LayerOps::qkv(const DecoderLayer& layer, LinearInput&& input, Activations& out) const {
   float* y = out.data.as<float>();
   if (layer.qkv) {
     layer.qkv->forward(input, y, out.ld, pool_);
@@ -121,8 +132,7 @@ void LayerOps::attend(const DecoderLayer& layer, std::span<const TokenSpan> span
   attention_.run_all(sequences.data(), static_cast<int64_t>(sequences.size()), pool_);
 }
 
-void LayerOps::gate_up(const DecoderLayer& layer, const Activations& normed, Activations& out) const {
-  LinearInput input = normed.input();
+void LayerOps::gate_up(const DecoderLayer& layer, LinearInput&& input, Activations& out) const {
   float* y = out.data.as<float>();
   if (layer.gate_up) {
     layer.gate_up->forward(input, y, out.ld, pool_);
@@ -133,12 +143,17 @@ void LayerOps::gate_up(const DecoderLayer& layer, const Activations& normed, Act
 }
 
 void LayerOps::activate(const Activations& gate_up, Activations& out) const {
+  each_token(gate_up.rows, [&](int64_t t) { activate_row(gate_up.row(t), out.row(t)); });
+}
+
+void LayerOps::activate_row(const float* gate_up, float* y) const {
   const int64_t inter = c_.intermediate_size;
-  const bool silu = c_.activation == "silu";
-  each_token(gate_up.rows, [&](int64_t t) {
-    const float* row = gate_up.row(t);
-    (silu ? ops_.silu_mul : ops_.gelu_mul)(row, row + inter, inter, out.row(t));
-  });
+  (silu_ ? ops_.silu_mul : ops_.gelu_mul)(gate_up, gate_up + inter, inter, y);
+}
+
+LinearInput LayerOps::activated(const Activations& gate_up, Activations& room) const {
+  return {[this, &gate_up](int64_t t, float* y) { activate_row(gate_up.row(t), y); }, gate_up.rows,
+          c_.intermediate_size, room.ld, room.data.as<float>()};
 }
 
 }  // namespace roundel

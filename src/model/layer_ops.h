@@ -3,7 +3,7 @@
 //
 //   LayerOps ops(config, pool);
 //   ops.normalize(x, layer.input_norm, normed);
-//   ops.qkv(layer, normed, qkv);
+//   ops.qkv(layer, normed.input(), qkv);
 //   ops.rotate_and_store(layer, spans, cache, 0, qkv);
 //   ops.attend(layer, spans, cache, 0, qkv, attended);
 #pragma once
@@ -40,10 +40,13 @@ class LayerOps {
   LayerOps(const ModelConfig& config, ThreadPool& pool);
 
   void normalize(const Activations& x, const std::vector<float>& gain, Activations& out) const;
+  // The same as the input of linears: each row is normalized and rounded to the form that they want while it is in the cache.
+  // `room` takes the floats where they want these. x and room outlive the input, and x stays.
+  LinearInput normalized(const Activations& x, const std::vector<float>& gain, Activations& room) const;
   void add(Activations& x, const Activations& delta) const;
 
   // (T,hidden) -> (T, q + k + v columns)
-  void qkv(const DecoderLayer& layer, const Activations& normed, Activations& out) const;
+  void qkv(const DecoderLayer& layer, LinearInput&& normed, Activations& out) const;
   // Head norms and rotation of queries and keys, in place; keys and values go into layer `index` of the cache, after what
   // the slots hold. The slots have room for them; their lengths stay. The spans' rows follow one another.
   void rotate_and_store(const DecoderLayer& layer, std::span<const TokenSpan> spans, KvCache& cache,
@@ -52,13 +55,16 @@ class LayerOps {
               const Activations& qkv, Activations& attended) const;
 
   // (T,hidden) -> (T, 2 * intermediate) -> (T,intermediate)
-  void gate_up(const DecoderLayer& layer, const Activations& normed, Activations& out) const;
+  void gate_up(const DecoderLayer& layer, LinearInput&& normed, Activations& out) const;
   void activate(const Activations& gate_up, Activations& out) const;
+  LinearInput activated(const Activations& gate_up, Activations& room) const;  // as normalized()
 
   int64_t q_cols() const { return c_.heads * c_.head_dim; }
   int64_t kv_cols() const { return c_.kv_heads * c_.head_dim; }
 
  private:
+  void normalize_row(const float* x, const std::vector<float>& gain, float* y) const;
+  void activate_row(const float* gate_up, float* y) const;
   void store(const KvQuantizer& kv, float scale, const float* from, float* to) const;
   void rotate_token(const DecoderLayer& layer, const TokenSpan& span, KvCache& cache, int64_t index,
                     int64_t t, float* row) const;
@@ -69,6 +75,7 @@ class LayerOps {
   ThreadPool& pool_;
   const VectorOps& ops_;
   const AttentionKernel& attention_;
+  bool silu_;
 };
 
 }  // namespace roundel

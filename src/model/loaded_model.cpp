@@ -23,11 +23,21 @@ LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& o
   } else {
     m.plan = m.files->stored_plan;
   }
+  if (options.int8_activations) require_int8_activations(m.plan, folder);
   m.pool = std::make_unique<ThreadPool>(options.threads);
   m.model = device ? Model::load(*m.files, m.plan, *m.pool, std::move(device))
                    : Model::load(*m.files, m.plan, *m.pool, options.cache);
   m.load_seconds = seconds_now() - start;
   return m;
+}
+
+void require_int8_activations(Plan& plan, const std::filesystem::path& folder) {
+  if (use_int8_activations(plan) > 0) return;
+  fail(ErrorCode::kUsage,
+       "--int8-activations: no linear module of {} has integer weights with activations that are not "
+       "quantized "
+       "(as W4A16 and W8A16 have); leave the option out",
+       folder.string());
 }
 
 Tokenizer load_tokenizer(const ModelFiles& files) {

@@ -18,6 +18,7 @@ struct LoadOptions {
   std::optional<PlanRequest> quantize;  // on load; none: as stored
   Rotation rotation = {};               // of the weights, before they are quantized
   std::optional<int> gpu;               // index of the CUDA device; none: on the CPU
+  bool int8_activations = false;  // of weight-only integer modules (scheme/plan.h: use_int8_activations)
   // Folder of packed weights (model/packed_cache.h); empty: none. On a GPU of measured tiles (model/tile_file.h); empty:
   // the user's.
   std::filesystem::path cache;
@@ -33,6 +34,9 @@ struct LoadedModel {
 
 // Warnings go to the log. Throws Error with all problems of the folder or the plan.
 LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& options);
+
+// use_int8_activations() as --int8-activations asks for it: Error(kUsage) when no module of the plan can.
+void require_int8_activations(Plan& plan, const std::filesystem::path& folder);
 
 // The folder's tokenizer, checked against the model: every id of its vocabulary has an embedding row.
 Tokenizer load_tokenizer(const ModelFiles& files);

@@ -130,6 +130,20 @@ bool Plan::any_quantized() const {
                      [](const PlanEntry& e) { return e.scheme.weights.has_value(); });
 }
 
+int64_t use_int8_activations(Plan& plan) {
+  const QuantArgs int8{.num_bits = 8, .strategy = Strategy::kToken, .dynamic = DynamicMode::kDynamic};
+  int64_t changed = 0;
+  for (PlanEntry& e : plan.entries) {
+    const auto& weights = e.scheme.weights;
+    if (e.module.class_name == "Embedding" || !weights || e.scheme.input) continue;
+    if (weights->type != NumberType::kInt) continue;
+    e.scheme.input = int8;
+    e.note += (e.note.empty() ? "" : "; ") + std::string("activations in int8, as asked");
+    ++changed;
+  }
+  return changed;
+}
+
 std::string describe(const PlanEntry& entry) {
   return entry.scheme.weights ? describe(entry.scheme) : std::string(dtype_name(entry.module.dtype));
 }

@@ -30,6 +30,20 @@ std::vector<LinearProblem> int8_problems() {
   return {problem_of(CodeType::kInt, 8, 0, ActType::kInt8),
           problem_of(CodeType::kInt, 4, 128, ActType::kInt8)};
 }
+// Floats that are multiplied as 16-bit integers; columns and groups are no whole tiles and panels too.
+std::vector<LinearProblem> int16_problems() {
+  std::vector<LinearProblem> problems;
+  for (const int64_t k : {200, 1088, 2080, 2500}) {
+    for (const int64_t group : {0, 128, 160, 1056}) {
+      for (const bool zero : {false, true}) {
+        LinearProblem p = problem_of(CodeType::kInt, 4, group, ActType::kFloat);
+        p.n = 40, p.k = k, p.group = group > 0 ? std::min(group, k) : k, p.has_zero_point = zero;
+        problems.push_back(p);
+      }
+    }
+  }
+  return problems;
+}
 
 struct Forced {
   explicit Forced(const char* name) { setenv("ROUNDEL_FORCE_KERNEL", name, 1); }
@@ -65,8 +79,10 @@ TEST(Amx, ForcedBF16KernelRuns) {
 // Integers are summed in the order of the AVX-512 kernel: the same bits, whichever of them has the problem.
 TEST(Amx, ForcedInt8KernelGivesTheBitsOfVnni) {
   if (!cpu_features().amx_int8) GTEST_SKIP() << "a CPU without AMX for int8";
-  for (const LinearProblem& p : int8_problems()) {
-    for (const int64_t m : {1, 7, 40}) {
+  std::vector<LinearProblem> problems = int8_problems();
+  for (const LinearProblem& p : int16_problems()) problems.push_back(p);
+  for (const LinearProblem& p : problems) {
+    for (const int64_t m : {1, 7, 8, 9, 23, 40}) {
       const LinearCase c = make_case(p, m, true, true, 6);
       std::vector<float> y[2];
       for (int i = 0; i < 2; ++i) {
@@ -116,7 +132,7 @@ TEST(Amx, RefusalNamesTheReason) {
         EXPECT_STREQ(kernel->supports(odd, all).reason, "the group size is not a multiple of 32");
       }
     }
-    EXPECT_EQ(asked, 1) << describe(p, 1);
+    EXPECT_GE(asked, 1) << describe(p, 1);
   }
 }
 

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
+#include <cstring>
 
 #include "base/numeric.h"
 #include "base/rng.h"
@@ -228,6 +230,38 @@ TEST(Linear, GroupIndexMovesColumnsToTheirScales) {
 }
 
 // ---- LinearInput ----
+
+// Rows that are made when they are wanted: the same forms, codes and floats, as of rows that lie ready.
+TEST(LinearInput, MakesRowsForTheFormThatIsWanted) {
+  const int64_t m = 5, k = 70, ldx = round_up(k, kColumnUnit);
+  std::vector<float> x(static_cast<size_t>(m * ldx)), room(x.size());
+  for (int64_t t = 0; t < m; ++t)
+    for (int64_t c = 0; c < k; ++c)
+      x[static_cast<size_t>(t * ldx + c)] = static_cast<float>((t * 37 + c * 11) % 29) - 13;
+  std::atomic<int> calls = 0;
+  const auto make = [&](int64_t t, float* y) {
+    std::copy_n(x.data() + t * ldx, k, y);
+    ++calls;
+  };
+  ThreadPool pool(2);
+  ActForm int8, reversed;
+  int8.kind = ActForm::Kind::kInt8;
+  reversed.kind = ActForm::Kind::kInt8Asym;
+  for (int32_t c = 0; c < k; ++c) reversed.order.push_back(static_cast<int32_t>(k) - 1 - c);
+  LinearInput ready(x.data(), m, k, ldx), made(make, m, k, ldx, room.data());
+  for (const ActForm& form : {int8, reversed}) {
+    const LinearArgs want = ready.form(form, pool), got = made.form(form, pool);
+    ASSERT_EQ(got.ldx, want.ldx);
+    EXPECT_EQ(std::memcmp(got.x_codes, want.x_codes, static_cast<size_t>(m * want.ldx)), 0);
+    EXPECT_EQ(std::memcmp(got.x_scale, want.x_scale, static_cast<size_t>(m) * 4), 0);
+  }
+  EXPECT_EQ(calls, 2 * m);
+  EXPECT_EQ(room, std::vector<float>(room.size()));  // nobody asked for floats
+  EXPECT_EQ(made.form({}, pool).x, room.data());
+  EXPECT_EQ(room, x);
+  made.form({}, pool);
+  EXPECT_EQ(calls, 3 * m);
+}
 
 TEST(LinearInput, MakesEachFormOnceAndKeepsIt) {
   ThreadPool pool(2);

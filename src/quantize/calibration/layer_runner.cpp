@@ -78,7 +78,7 @@ void LayerRunner::begin(const DecoderLayer& layer, SampleState& s) {
 
 TokenSpan LayerRunner::fill_cache(const DecoderLayer& layer, const Activations& input) {
   qkv_.reshape(input.rows, ops_.q_cols() + 2 * ops_.kv_cols());
-  ops_.qkv(layer, input, qkv_);
+  ops_.qkv(layer, input.input(), qkv_);
   cache_.clear(0);
   cache_.reserve(0, input.rows);
   const TokenSpan span{0, 0, input.rows, &angles(input.rows)};
@@ -115,7 +115,7 @@ void LayerRunner::advance(Stage stage, const DecoderLayer& layer, SampleState& s
       return;
     case Stage::kGateUp:
       gate_up_.reshape(s.x.rows, 2 * files_.config.intermediate_size);
-      ops_.gate_up(layer, s.input, gate_up_);
+      ops_.gate_up(layer, s.input.input(), gate_up_);
       s.input.reshape(s.x.rows, files_.config.intermediate_size);
       ops_.activate(gate_up_, s.input);
       return;

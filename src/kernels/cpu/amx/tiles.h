@@ -46,6 +46,15 @@ template <int C, int A, int B>
 ROUNDEL_INLINE void tile_dot_int8() {
   __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
 }
+// The same with signed bytes in B, and in A signed or unsigned ones.
+template <int C, int A, int B>
+ROUNDEL_INLINE void tile_dot_signed() {
+  __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+}
+template <int C, int A, int B>
+ROUNDEL_INLINE void tile_dot_unsigned_signed() {
+  __asm__ volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+}
 // The same for pairs of BF16; denormal numbers count as zero.
 template <int C, int A, int B>
 ROUNDEL_INLINE void tile_dot_bf16() {

@@ -1,6 +1,7 @@
 // How packed weights become the right operand of a tile product: 64 bytes hold, for each of 16 rows, four consecutive
 // columns in int8 or two in BF16. W::decode writes n columns (a multiple of 8) of one block that way.
 //   static constexpr bool kInt, kInPlace;      // in place: the packed codes are that operand already
+//   static constexpr bool kSplit;              // of kInt: activations are the two bytes of 16-bit integers
 //   static constexpr int kBits;                // of a packed code
 //   static constexpr float kFactor;            // the decoded numbers times this are the values
 //   using Zero; static Zero zero(base of the zero points of a group, or null);
@@ -12,13 +13,13 @@
 namespace roundel {
 
 struct AmxU8 {
-  static constexpr bool kInt = true, kInPlace = true;
+  static constexpr bool kInt = true, kInPlace = true, kSplit = false;
   static constexpr int kBits = 8;
   static constexpr int32_t kOffset = 128;  // stored is q + kOffset
 };
 
 struct AmxU4 {
-  static constexpr bool kInt = true, kInPlace = false;
+  static constexpr bool kInt = true, kInPlace = false, kSplit = false;
   static constexpr int kBits = 4;
   static constexpr int32_t kOffset = 8;
   struct Zero {};
@@ -34,8 +35,30 @@ struct AmxU4 {
   }
 };
 
+// Signed, less the zero point.
+struct AmxS4 {
+  static constexpr bool kInt = true, kInPlace = false, kSplit = true;
+  static constexpr int kBits = 4;
+  static constexpr int32_t kOffset = 8;
+  using Zero = __m512i;  // what is to be subtracted from each byte
+  ROUNDEL_INLINE Zero zero(const int8_t* zeros) {
+    if (!zeros) return _mm512_set1_epi8(kOffset);
+    const __m512i z = _mm512_add_epi32(Amx::load_s8(zeros), _mm512_set1_epi32(kOffset));
+    return _mm512_mullo_epi32(_mm512_and_si512(z, _mm512_set1_epi32(0xff)), _mm512_set1_epi32(0x01010101));
+  }
+  template <bool>
+  ROUNDEL_INLINE void decode(const uint8_t* from, int64_t columns, Zero zero, uint8_t* to) {
+    const __m512i low = _mm512_set1_epi8(15);
+    for (int64_t k = 0; k < columns; k += 8, from += 64, to += 128) {
+      const __m512i q = _mm512_loadu_si512(from);
+      _mm512_store_si512(to, _mm512_sub_epi8(_mm512_and_si512(q, low), zero));
+      _mm512_store_si512(to + 64, _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi32(q, 4), low), zero));
+    }
+  }
+};
+
 struct AmxBF16 {
-  static constexpr bool kInt = false, kInPlace = true;
+  static constexpr bool kInt = false, kInPlace = true, kSplit = false;
   static constexpr int kBits = 16;
   static constexpr float kFactor = 1;
 };
@@ -44,7 +67,7 @@ struct AmxBF16 {
 // vpermw then looks up 32 numbers by the low five bits of each half: the fifth is a neighbour's, so without zero points
 // the table holds its 16 numbers twice. With zero points the nibble less the zero point, -15 to 15, is the index.
 struct AmxN4 {
-  static constexpr bool kInt = false, kInPlace = false;
+  static constexpr bool kInt = false, kInPlace = false, kSplit = false;
   static constexpr int kBits = 4;
   static constexpr float kFactor = 1;
   using Zero = __m512i;  // 8 - zero point in both halves of a lane
@@ -92,7 +115,7 @@ ROUNDEL_INLINE __m512i bf16_pair(__m512 even, __m512 odd) {
 
 // Integers up to 256 are exact in BF16, so q less its zero point is.
 struct AmxS8 {
-  static constexpr bool kInt = false, kInPlace = false;
+  static constexpr bool kInt = false, kInPlace = false, kSplit = false;
   static constexpr int kBits = 8;
   static constexpr float kFactor = 1;
   using Zero = __m512i;
@@ -117,7 +140,7 @@ struct AmxS8 {
 
 // As in avx512/weights.h: E4M3 is the top of an F16 whose exponent is biased by 8 more.
 struct AmxE4M3 {
-  static constexpr bool kInt = false, kInPlace = false;
+  static constexpr bool kInt = false, kInPlace = false, kSplit = false;
   static constexpr int kBits = 8;
   static constexpr float kFactor = 256;
   struct Zero {};

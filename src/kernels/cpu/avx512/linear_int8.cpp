@@ -1,4 +1,4 @@
-// avx512vnni_{w8a8,w4a8,w4a16}_gemm: one tile of y = x . w^T in integers.
+// avx512vnni_{w8a8,w4a8,w4a16,w8a16}_gemm: one tile of y = x . w^T in integers.
 // The layout and the tiling are drawn in common/linear_int8.h, the constants explained in isa.h.
 #include <string.h>
 
@@ -103,6 +103,9 @@ struct Vnni16 {
 
 void avx512vnni_w4a16_tile(const LinearTile& t) {
   IntLinear<Vnni16, true>::run(t);
+}
+void avx512vnni_w8a16_tile(const LinearTile& t) {
+  IntLinear<Vnni16, false>::run(t);
 }
 void avx512vnni_w8a8_tile(const LinearTile& t) {
   IntLinear<Vnni, false>::run(t);

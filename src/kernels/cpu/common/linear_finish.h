@@ -89,10 +89,11 @@ struct PanelAhead {
   }
 };
 
-// The whole segments, from a column where one begins, that fit a panel of kColumns columns.
-template <class Isa, int64_t kColumns>
+// The whole segments, of at most kSegment columns, from a column where one begins, that fit a panel of kColumns columns.
+template <class Isa, int64_t kColumns, int64_t kSegment = kColumns>
 struct PanelSegments {
   static constexpr int kMost = kColumns / kStep;
+  int64_t most = kColumns;  // columns of a panel; no segment has more
   int64_t begin, columns;
   int segments;
   int64_t length[kMost], group[kMost];
@@ -104,8 +105,8 @@ struct PanelSegments {
     while (column < t.k) {
       const int64_t g = column / t.group;
       const int64_t end = (g + 1) * t.group < t.k ? (g + 1) * t.group : t.k;
-      const int64_t n = end - column < kColumns ? end - column : kColumns;
-      if (columns + n > kColumns) break;
+      const int64_t n = end - column < kSegment ? end - column : kSegment;
+      if (columns + n > most) break;
       length[segments] = n;
       group[segments++] = g;
       columns += n;

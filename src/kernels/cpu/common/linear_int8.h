@@ -3,12 +3,13 @@
 //
 // Lanes are output rows (tile.h): a step multiplies four columns of 16 rows, unsigned bytes, with four broadcast
 // activations, signed bytes, and adds the four products to 32-bit sums, exactly. Weights are stored as q + offset
-// (128 or 8), so for a segment (a group, or 1024 columns of one):
+// (128 or 8), so for a segment (a group, or kSegment columns of one):
 //   sum x (q - zp) = sum x (q + offset) - (offset + zp) * sum x
 //   total[r] += scale[g][r] * float(that)
 //   y = (total - x_zero * row_sum[r]) * x_scale
 // With floats, scale[g][r] is times the segment's x scale, and y = total.
-// 1024 columns stay exact: 1024 * 128 * 255 < 2^31, and 1024 * 32767 * (15 + 16) < 2^31 for weights of 4 bits.
+// 1024 columns stay exact: 1024 * 128 * 255 < 2^31, and 1024 * 32767 * (15 + 16) < 2^31 for weights of 4 bits. Floats and
+// weights of 8 bits have segments of 256: 256 * 32767 * 255 < 2^31.
 // As with floats there are two ways with equal results: direct for up to 4 tokens, and panel, where bytes are read in place
 // and nibbles are unpacked to bytes once for all tokens:
 //   panel [columns/4][16 rows][4] bytes, 16 KiB for each block; x copy [panel][token][1024 + pad]
@@ -63,7 +64,7 @@ struct IntLinear {
   static constexpr int kBytes = kNibbles ? 64 : 128;  // of 8 columns x 16 rows
   static constexpr int32_t kOffset = kNibbles ? 8 : 128;
   static constexpr int64_t kXStride = kIntSegment * Isa8::kXBytes + kXPad;
-  static_assert(kNibbles || !Isa8::kFloats);
+  static constexpr int64_t kSegment = Isa8::kFloats && !kNibbles ? kInt16Segment : kIntSegment;
 
   // What is known of a segment of a token's activations.
   struct XSegment {
@@ -144,8 +145,8 @@ struct IntLinear {
     int64_t segment = 0;
     for (int64_t g = 0; g < t.groups; ++g) {
       const int64_t begin = g * t.group, end = begin + t.group < t.k ? begin + t.group : t.k;
-      for (int64_t k0 = begin; k0 < end; k0 += kIntSegment, ++segment) {
-        const int64_t k1 = k0 + kIntSegment < end ? k0 + kIntSegment : end;
+      for (int64_t k0 = begin; k0 < end; k0 += kSegment, ++segment) {
+        const int64_t k1 = k0 + kSegment < end ? k0 + kSegment : end;
         typename Isa8::Sum acc[MR][NB][V];
 #pragma GCC unroll 4
         for (int m = 0; m < MR; ++m)
@@ -209,8 +210,8 @@ struct IntLinear {
       int64_t segment = 0;
       for (int64_t g = 0; g < t.groups; ++g) {
         const int64_t begin = g * t.group, end = begin + t.group < t.k ? begin + t.group : t.k;
-        for (int64_t k = begin; k < end; k += kIntSegment) {
-          const int64_t n = end - k < kIntSegment ? end - k : kIntSegment;
+        for (int64_t k = begin; k < end; k += kSegment) {
+          const int64_t n = end - k < kSegment ? end - k : kSegment;
           xs[m * segments + segment++] =
               prepare(t, t.token0 + m, k, n, t.x + m * x_stride + k * Isa8::kXBytes);
         }
@@ -225,7 +226,7 @@ struct IntLinear {
 
   // ---- panel ----
 
-  using Segments = PanelSegments<Isa, kIntSegment>;
+  using Segments = PanelSegments<Isa, kIntSegment, kSegment>;
   static constexpr int kMaxSegments = Segments::kMost;
   struct Panel : Segments {
     bool has_zero;

@@ -26,6 +26,8 @@ constexpr int64_t kStep = 8;        // columns that are decoded at a time: the n
 // cache of 48 KiB less the activations (AVX2: 16 rows, 16 of 32 KiB). Integers: the same in bytes.
 constexpr int64_t kFloatSegment = 256;
 constexpr int64_t kIntSegment = 1024;
+// With 16-bit activations and weights of 5 to 8 bits a sum of 32 bits holds no more.
+constexpr int64_t kInt16Segment = 256;
 // Up to here a tile reads the packed weights once, without a panel: decoding costs no more than the products.
 constexpr int64_t kDirectTokens = 4;
 // How far ahead of a block's codes memory is asked for: 250 ns at 16 GB/s are 4000 bytes, a quarter for each of the
@@ -80,6 +82,7 @@ void avx512_bf16_tile(const LinearTile&);
 void avx512_f16_tile(const LinearTile&);
 void avx512_f32_tile(const LinearTile&);
 void avx512vnni_w4a16_tile(const LinearTile&);
+void avx512vnni_w8a16_tile(const LinearTile&);
 void avx512vnni_w4a8_tile(const LinearTile&);
 void avx512vnni_w8a8_tile(const LinearTile&);
 

@@ -120,7 +120,7 @@ Support form_supports(WeightForm form, const LinearProblem& p) {
   const bool int8 = p.act == ActType::kInt8;
   switch (form) {
     case WeightForm::kU8:
-      return int8 ? int_weight(p, false) : no("activations are not int8");
+      return int_weight(p, false);
     case WeightForm::kS8:
       return !int8 ? int_weight(p, false) : no("activations are int8");
     case WeightForm::kU4:
@@ -180,15 +180,14 @@ constexpr LinearKernel int8_kernel(const char* name) {
 
 using enum WeightForm;
 
-// Half a step of 16-bit integers, when the step is at most 2 / 32767 of the largest value.
-constexpr double kInt16Error = 1.0 / 32767 * (1 + 0x1p-20);
-
 extern const LinearKernel kAvx512W8A8 =
     int8_kernel<avx512vnni_supports, kU8, avx512vnni_w8a8_tile>("avx512vnni_w8a8_gemm");
 extern const LinearKernel kAvx512W4A8 =
     int8_kernel<avx512vnni_supports, kU4, avx512vnni_w4a8_tile>("avx512vnni_w4a8_gemm");
 extern const LinearKernel kAvx512VnniW4A16 =
     float_kernel<avx512vnni_supports, kU4, avx512vnni_w4a16_tile>("avx512vnni_w4a16_gemm", kInt16Error);
+extern const LinearKernel kAvx512VnniW8A16 =
+    float_kernel<avx512vnni_supports, kU8, avx512vnni_w8a16_tile>("avx512vnni_w8a16_gemm", kInt16Error);
 extern const LinearKernel kAvx512W4A16 =
     float_kernel<avx512_supports, kU4, avx512_w4a16_tile>("avx512_w4a16_gemm");
 extern const LinearKernel kAvx512W8A16 =

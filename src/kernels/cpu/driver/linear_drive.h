@@ -5,6 +5,9 @@
 
 namespace roundel {
 
+// Half a step of 16-bit integers, when the step is at most 2 / 32767 of the largest value.
+constexpr double kInt16Error = 1.0 / 32767 * (1 + 0x1p-20);
+
 // Whether weights packed as `form` can hold the problem's weight.
 Support form_supports(WeightForm form, const LinearProblem& p);
 

@@ -3,7 +3,7 @@
 //
 // A block, columns padded with zeros to a multiple of 8 (c = column, r = row of the block):
 //   kU4     [k/8][16] u32; byte i of a word = (q[c+i] + 8) | (q[c+4+i] + 8) << 4, i = 0..3
-//   kU8     [k/4][16] u32; byte i = q[c+i] + 128                     for products with int8 activations
+//   kU8     [k/4][16] u32; byte i = q[c+i] + 128                     for products with integer activations
 //   kS8     [k][16] s8 = q                                           for products with floats
 //   kE4M3   [k][16] u8
 //   kBF16   [k/2][16] u32: column c in the low half, c+1 in the high half
