@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -151,6 +152,17 @@ bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
   }, y{};
   return ::stat(a.c_str(), &x) == 0 && ::stat(b.c_str(), &y) == 0 && x.st_dev == y.st_dev &&
          x.st_ino == y.st_ino;
+}
+
+std::filesystem::path user_cache_folder() {
+  const auto folder = [](const char* variable) {
+    const char* value = std::getenv(variable);
+    const std::filesystem::path path = value ? value : "";
+    return path.is_absolute() ? path : std::filesystem::path();  // as the XDG specification wants
+  };
+  const std::filesystem::path cache = folder("XDG_CACHE_HOME"), home = folder("HOME");
+  if (!cache.empty()) return cache / "roundel";
+  return home.empty() ? home : home / ".cache" / "roundel";
 }
 
 uint64_t free_disk_bytes(const std::filesystem::path& existing_directory) {

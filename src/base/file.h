@@ -44,6 +44,9 @@ void write_text_file(const std::filesystem::path& path, std::string_view text);
 void sync_directory(const std::filesystem::path& path);
 // True when both name the same file or directory (device and inode), whatever the spelling.
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
+// Where this user's programs keep what they can make again: $XDG_CACHE_HOME/roundel, else $HOME/.cache/roundel; empty when
+// neither is an absolute path. It need not be there.
+std::filesystem::path user_cache_folder();
 uint64_t free_disk_bytes(const std::filesystem::path& existing_directory);
 
 }  // namespace roundel

@@ -18,19 +18,29 @@ struct State {
 };
 
 // What the linears of prompts reach of the fastest products there are.
-std::string share_of_rate(const BenchmarkResult& r) {
+std::string share_of_rate(const BenchmarkResult& r, bool on_gpu) {
   if (r.int8_peak > 0)
     return fmt::format("; {:.0f} % of the int8 peak ({:.0f} GOP/s measured)", 100 * r.prefill_share,
                        r.int8_peak / 1e9);
-  if (r.product_rate.operations_per_second <= 0) return "";
+  if (r.product_rate.operations_per_second <= 0)
+    return on_gpu && r.median.prefill_tokens_per_second > 0
+               ? "; the GPU has no room left to measure a large product"
+               : "";
   return fmt::format("; its linears {:.0f} TFLOP/s, {:.0f} % of a large {} product ({:.0f} TFLOP/s measured)",
                      r.prefill_share * r.product_rate.operations_per_second / 1e12, 100 * r.prefill_share,
                      r.product_rate.kind, r.product_rate.operations_per_second / 1e12);
 }
 
+// 0: not measured.
+Json number_or_null(double value) {
+  return value > 0 ? Json(value) : Json(nullptr);
+}
+
 void run(const State& s) {
   const LoadedModel loaded = load_model(s.path, s.load.options());
   const uint64_t load_peak = peak_rss_bytes();
+  const Device* gpu = loaded.model->device();
+  const size_t gpu_load_peak = gpu ? gpu->peak_allocated() : 0;
   BenchmarkParams params = s.params;
   // Greedy unless asked: the model's own generation_config is not used.
   params.sampling.temperature = s.choice.temperature.value_or(0);
@@ -48,6 +58,8 @@ void run(const State& s) {
                 {"decode_tokens_per_second", r.median.decode_tokens_per_second},
                 {"load_seconds", loaded.load_seconds},
                 {"peak_rss_bytes", load_peak},
+                {"gpu_peak_bytes_loading", gpu ? Json(gpu_load_peak) : Json(nullptr)},
+                {"gpu_peak_bytes", gpu ? Json(r.gpu_peak_bytes) : Json(nullptr)},
                 {"batch", s.params.batch},
                 {"prompt_tokens", s.params.prompt_tokens},
                 {"decode_tokens", s.params.decode_tokens},
@@ -56,20 +68,23 @@ void run(const State& s) {
                 {"bytes_per_token", per_token},
                 {"read_bandwidth_bytes_per_second", r.read_bandwidth},
                 {"decode_share_of_read_bound", r.decode_share},
-                {"product_operations_per_second", r.product_rate.operations_per_second},
-                {"int8_peak_operations_per_second", r.int8_peak},
-                {"prefill_share_of_peak", r.prefill_share},
+                {"product_operations_per_second", number_or_null(r.product_rate.operations_per_second)},
+                {"int8_peak_operations_per_second", number_or_null(r.int8_peak)},
+                {"prefill_share_of_peak", number_or_null(r.prefill_share)},
                 {"samples", samples}});
   if (s.json.only_json()) return;
-  write_stdout(fmt::format("load {:.2f} s, weights {}, peak memory {}, {} threads\n", loaded.load_seconds,
-                           format_bytes(loaded.model->weight_bytes()), format_bytes(load_peak),
-                           loaded.pool->size()) +
-               fmt::format("prompt {} tokens: {:.1f} tokens/s{}\n", s.params.prompt_tokens,
-                           r.median.prefill_tokens_per_second, share_of_rate(r)) +
-               fmt::format("decode {} tokens, batch {}: {:.1f} tokens/s; {} read a token, {:.0f} % of the "
-                           "read bound ({:.1f} GB/s measured)\n",
-                           s.params.decode_tokens, s.params.batch, r.median.decode_tokens_per_second,
-                           format_bytes(per_token), 100 * r.decode_share, r.read_bandwidth / 1e9));
+  write_stdout(
+      fmt::format("load {:.2f} s, weights {}, peak memory {}, {} threads\n", loaded.load_seconds,
+                  format_bytes(loaded.model->weight_bytes()), format_bytes(load_peak), loaded.pool->size()) +
+      (gpu ? fmt::format("GPU memory allocated: {} at most while loading, {} with cache and activations\n",
+                         format_bytes(gpu_load_peak), format_bytes(r.gpu_peak_bytes))
+           : "") +
+      fmt::format("prompt {} tokens: {:.1f} tokens/s{}\n", s.params.prompt_tokens,
+                  r.median.prefill_tokens_per_second, share_of_rate(r, gpu != nullptr)) +
+      fmt::format("decode {} tokens, batch {}: {:.1f} tokens/s; {} read a token, {:.0f} % of the "
+                  "read bound ({:.1f} GB/s measured)\n",
+                  s.params.decode_tokens, s.params.batch, r.median.decode_tokens_per_second,
+                  format_bytes(per_token), 100 * r.decode_share, r.read_bandwidth / 1e9));
 }
 
 }  // namespace

@@ -6,13 +6,15 @@
 #include "cli/options.h"
 #include "cli/plan_table.h"
 #include "kernels/device_list.h"
+#include "model/tile_file.h"
+#include "model/tile_tuning.h"
 #include "quantize/recipe_plan.h"
 
 namespace roundel::cli {
 
 void add_plan(CLI::App& app) {
   struct State {
-    std::string path, recipe, device = "cpu";
+    std::string path, recipe, device = "cpu", cache;
     QuantFlags quant;
     std::string on_load;
     bool explain = false, int8_activations = false;
@@ -25,7 +27,12 @@ void add_plan(CLI::App& app) {
   c->add_option("--recipe", s->recipe, "llm-compressor recipe instead of flags")->type_name("FILE");
   c->add_option("--device", s->device, "Where it would run: cpu, cuda or cuda:N")->type_name("DEVICE");
   declare_int8_activations(*c, s->int8_activations);
-  c->add_flag("--explain", s->explain, "Why better kernels refused, for every kind of module");
+  c->add_option("--cache", s->cache, "Folder of what `roundel tune` measured")
+      ->envname("ROUNDEL_CACHE")
+      ->type_name("DIR");
+  c->add_flag("--explain", s->explain,
+              "Why better kernels refused, for every kind of module; on a GPU also "
+              "where the tiles of its linears come from");
   s->json.declare(*c);
   c->callback([s, c] {
     const std::optional<int> index = device_index(s->device);
@@ -42,8 +49,17 @@ void add_plan(CLI::App& app) {
     }
     if (s->int8_activations) require_int8_activations(result.plan, s->path);
     for (const std::string& w : result.warnings) log_warn("{}", w);
-    s->json.write(plan_json(result, gpu.get()));
-    if (!s->json.only_json()) write_stdout(plan_text(result.plan, s->explain, gpu.get()));
+    Json json = plan_json(result, gpu.get());
+    std::string text = plan_text(result.plan, s->explain, gpu.get());
+    if (gpu && s->explain && result.problems.list().empty()) {
+      use_tuned_tiles(*gpu, s->cache);
+      const std::vector<TileTask> tasks = tile_tasks(files, result.plan, gpu->info(), kTuneTokens);
+      json["tiles"] = Json::array();
+      for (const TileTask& t : tasks) json["tiles"].push_back(tile_task_json(t));
+      text += tile_table(tasks);
+    }
+    s->json.write(json);
+    if (!s->json.only_json()) write_stdout(text);
     result.problems.throw_if_any("the plan has problems");
   });
 }

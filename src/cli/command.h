@@ -21,6 +21,7 @@ void add_compare(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_chat(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_tune(CLI::App& app);
 void add_logits(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_template(CLI::App& app);

@@ -14,9 +14,9 @@
 namespace roundel::cli {
 namespace {
 
-constexpr std::array<AddCommand, 13> kCommands = {
-    add_import, add_inspect, add_plan,   add_quantize, add_eval,     add_compare, add_generate,
-    add_chat,   add_bench,   add_logits, add_tokenize, add_template, add_version};
+constexpr std::array<AddCommand, 14> kCommands = {
+    add_import, add_inspect, add_plan, add_quantize, add_eval,     add_compare,  add_generate,
+    add_chat,   add_bench,   add_tune, add_logits,   add_tokenize, add_template, add_version};
 
 struct LogFlags {
   bool quiet = false, verbose = false;

@@ -9,7 +9,7 @@ void QuantFlags::declare(CLI::App& command, const char* scheme_flag) {
       .add_option(scheme_flag, text.scheme,
                   "Scheme of all linear layers: W8A8, W4A16, W4A16_ASYM, W8A16, W4A8, W4AFP8, FP8_DYNAMIC, "
                   "FP8_BLOCK, FP8 ...; "
-                  "suffixes change it: W4A16:g64:asym, W8A8:tensor:act-static")
+                  "suffixes change it: W4A16:g64:asym, FP8_DYNAMIC:mse, W8A8:tensor:act-static")
       ->type_name("NAME");
   command
       .add_option("--group-size", text.group_size,
@@ -53,9 +53,10 @@ void LoadFlags::declare(CLI::App& command) {
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
   command
-      .add_option(
-          "--cache", cache,
-          "Folder for packed weights: the first load of a model writes them there, later ones map them")
+      .add_option("--cache", cache,
+                  "Folder for packed weights: the first load of a model writes them there, later ones map "
+                  "them; on a GPU "
+                  "for what `roundel tune` measured")
       ->envname("ROUNDEL_CACHE")
       ->type_name("DIR");
   declare_int8_activations(command, int8_activations);

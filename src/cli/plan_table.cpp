@@ -1,11 +1,14 @@
 #include "cli/plan_table.h"
 
+#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
 #include "cli/table.h"
 #include "kernels/device_list.h"
 #include "model/plan_report.h"
+#include "model/tile_tuning.h"
 #include "tensor/tensor.h"
 
 namespace roundel::cli {
@@ -32,6 +35,30 @@ std::string plan_text(const Plan& plan, bool explain, const Device* device) {
                       format_bytes(static_cast<uint64_t>(report.total_bytes)), report.bits_per_weight);
   text += fmt::format("key/value cache: {}\n", report.kv_cache);
   return text + reasons;
+}
+
+std::string tile_table(const std::vector<TileTask>& tasks) {
+  if (tasks.empty()) return "";
+  Table table({"modules", "shape", "tokens", "kernel", "tiles", "from"});
+  for (const TileTask& t : tasks) {
+    const TileKey& key = t.choice.key;
+    table.add({t.modules, shape_text({key.n, key.k}), std::to_string(t.use.use.m), key.kernel,
+               fmt::format("{}", fmt::join(t.choice.tiles, " ")), tile_source_name(t.choice.source)});
+  }
+  return "how the GPU divides products of few tokens (roundel tune measures it):\n" + table.text();
+}
+
+Json tile_task_json(const TileTask& task) {
+  const TileKey& key = task.choice.key;
+  return {{"modules", task.modules},
+          {"shape", {key.n, key.k}},
+          {"scheme", task.scheme},
+          {"tokens", task.use.use.m},
+          {"kernel", key.kernel},
+          {"weights", key.weights},
+          {"whole", key.whole},
+          {"tiles", task.choice.tiles},
+          {"from", tile_source_name(task.choice.source)}};
 }
 
 Json plan_json(const PlanResult& result, const Device* device) {

@@ -37,10 +37,6 @@ void require_encodable(const QuantArgs& args, DType source, const std::string& m
   const bool known = args.strategy == Strategy::kTensor || args.strategy == Strategy::kChannel ||
                      (args.strategy == Strategy::kGroup && args.group_size > 0) ||
                      (args.strategy == Strategy::kBlock && args.block_rows > 0 && args.block_cols > 0);
-  if (args.observer == "memoryless_mse" && args.strategy != Strategy::kChannel &&
-      args.strategy != Strategy::kGroup) {
-    refuse("observer memoryless_mse needs one scale per channel or group");
-  }
   if (!known) {
     refuse(fmt::format("cannot be quantized with strategy {}; possible are tensor, channel, group and block",
                        strategy_name(args.strategy)));
@@ -65,7 +61,8 @@ WeightEncoder::WeightEncoder(const QuantArgs& args, int64_t rows, int64_t cols, 
       cols_(cols),
       source_(source),
       module_(std::move(module)),
-      allow_not_finite_(allow_not_finite) {
+      allow_not_finite_(allow_not_finite),
+      search_(args, source) {
   require_encodable(args_, source_, module_);
   if (args_.strategy == Strategy::kTensor) {
     block_rows_ = std::max<int64_t>(1, rows_);
@@ -78,12 +75,14 @@ WeightEncoder::WeightEncoder(const QuantArgs& args, int64_t rows, int64_t cols, 
     const auto blocks = static_cast<size_t>(ceil_div(rows_, block_rows_) * ceil_div(cols_, block_cols_));
     lo_.assign(blocks, 0);
     hi_.assign(blocks, 0);
+    errors_.assign(blocks * static_cast<size_t>(search_.steps()), 0);
   }
 }
 
-bool WeightEncoder::needs_range() const {
-  if (args_.strategy == Strategy::kTensor) return true;
-  return args_.strategy == Strategy::kBlock && kChunkUnit % args_.block_rows != 0;
+int WeightEncoder::passes_wanted() const {
+  const bool chunks_cut = args_.strategy == Strategy::kTensor ||
+                          (args_.strategy == Strategy::kBlock && kChunkUnit % args_.block_rows != 0);
+  return !chunks_cut ? 0 : search_.on() ? 2 : 1;
 }
 
 void WeightEncoder::report(const std::vector<RowFault>& faults, int64_t row0) {
@@ -106,11 +105,18 @@ void WeightEncoder::report(const std::vector<RowFault>& faults, int64_t row0) {
 }
 
 void WeightEncoder::observe(const void* source, int64_t row0, int64_t rows, ThreadPool& pool) {
-  CHECK(block_rows_ > 0);
+  CHECK(block_rows_ > 0 && passes_ < 2);
+  if (passes_ == 0)
+    find_ranges(source, row0, rows, pool);
+  else
+    sum_errors(source, row0, rows, pool);
+}
+
+void WeightEncoder::find_ranges(const void* source, int64_t row0, int64_t rows, ThreadPool& pool) {
   const EncodeOps& ops = encode_ops();
   const SourceType type = source_type(source_);
   const auto element = static_cast<int64_t>(dtype_size(source_));
-  const int64_t blocks = ceil_div(cols_, block_cols_);
+  const int64_t blocks = blocks_across();
   std::vector<float> lo(static_cast<size_t>(rows * blocks)), hi(lo.size());
   std::vector<RowFault> faults(static_cast<size_t>(rows));
   pool.parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
@@ -138,6 +144,28 @@ void WeightEncoder::observe(const void* source, int64_t row0, int64_t rows, Thre
   }
 }
 
+void WeightEncoder::sum_errors(const void* source, int64_t row0, int64_t rows, ThreadPool& pool) {
+  const QparamsRule rule(args_, source_);
+  const auto element = static_cast<int64_t>(dtype_size(source_));
+  const int64_t blocks = blocks_across(), steps = search_.steps();
+  std::vector<double> sums(static_cast<size_t>(rows * blocks * steps));
+  pool.parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const char* x = static_cast<const char*>(source) + r * cols_ * element;
+      for (int64_t b = 0; b < blocks; ++b) {
+        const int64_t c = b * block_cols_;
+        const auto of = static_cast<size_t>((row0 + r) / block_rows_ * blocks + b);
+        search_.add_errors(rule, x + c * element, std::min(block_cols_, cols_ - c), {lo_[of], hi_[of]},
+                           sums.data() + (r * blocks + b) * steps);
+      }
+    }
+  });
+  for (int64_t r = 0; r < rows; ++r) {  // in the order of rows: the sums do not depend on threads or chunks
+    double* to = errors_.data() + (row0 + r) / block_rows_ * blocks * steps;
+    for (int64_t i = 0; i < blocks * steps; ++i) to[i] += sums[static_cast<size_t>(r * blocks * steps + i)];
+  }
+}
+
 // Encodes single rows of a chunk.
 class WeightEncoder::RowCoder {
  public:
@@ -145,7 +173,6 @@ class WeightEncoder::RowCoder {
       : e_(encoder),
         ops_(encode_ops()),
         rule_(encoder.args_, encoder.source_),
-        search_(encoder.args_, encoder.source_),
         type_(source_type(encoder.source_)),
         element_(static_cast<int64_t>(dtype_size(encoder.source_))),
         width_(group_width(encoder.args_, encoder.cols_)),
@@ -156,7 +183,10 @@ class WeightEncoder::RowCoder {
     const int64_t first = row0 / e_.block_rows_ * groups;
     const int64_t last = ((row0 + rows - 1) / e_.block_rows_ + 1) * groups;
     for (int64_t i = first; i < last; ++i) {
-      blocks_.push_back(rule_(e_.lo_[static_cast<size_t>(i)], e_.hi_[static_cast<size_t>(i)]));
+      const RangeResult range{e_.lo_[static_cast<size_t>(i)], e_.hi_[static_cast<size_t>(i)]};
+      blocks_.push_back(e_.search_.on()
+                            ? e_.search_.pick(rule_, range, e_.errors_.data() + i * e_.search_.steps())
+                            : rule_(range.lo, range.hi));
     }
   }
 
@@ -194,14 +224,13 @@ class WeightEncoder::RowCoder {
       if (fault->first < 0) fault->first = column + range.first_not_finite;
       fault->count += range.not_finite;
     }
-    if (search_.on() && range.not_finite == 0) return search_.best(rule_, x, n, range);
+    if (e_.search_.on() && range.not_finite == 0) return e_.search_.best(rule_, x, n, range);
     return rule_(range.lo, range.hi);
   }
 
   const WeightEncoder& e_;
   const EncodeOps& ops_;
   QparamsRule rule_;
-  RangeSearch search_;
   SourceType type_;
   int64_t element_, width_;
   const char* source_;
@@ -212,7 +241,11 @@ class WeightEncoder::RowCoder {
 void WeightEncoder::encode(const void* source, int64_t row0, int64_t rows, QuantizedRows* out,
                            ThreadPool& pool) {
   CHECK(row0 % kChunkUnit == 0 && row0 + rows <= rows_);
-  if (block_rows_ > 0 && !needs_range()) observe(source, row0, rows, pool);
+  CHECK(!wants_pass());
+  if (block_rows_ > 0 && passes_ == 0) {  // whole blocks
+    find_ranges(source, row0, rows, pool);
+    if (search_.on()) sum_errors(source, row0, rows, pool);
+  }
   out->row0 = row0;
   out->rows = rows;
   out->cols = cols_;

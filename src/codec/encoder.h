@@ -2,30 +2,22 @@
 // computes in the weight's own dtype (docs/format.md, 6).
 //
 //   WeightEncoder encoder(args, rows, cols, DType::kBF16, "model.layers.0.mlp.up_proj");
-//   if (encoder.needs_range()) for (each chunk) encoder.observe(chunk);      // tensor strategy: a first pass
+//   for (; encoder.wants_pass(); encoder.end_pass()) for (each chunk) encoder.observe(chunk);  // tensor strategy: first
 //   encoder.encode(source, row0, rows, &out, pool);                          // out: QuantizedRows
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "base/checked.h"
 #include "base/dtype.h"
 #include "codec/quantized_rows.h"
+#include "codec/range_search.h"
 #include "scheme/quant_args.h"
 
 namespace roundel {
 
 class ThreadPool;
-
-struct Qparams {
-  float scale = 1;
-  int zero_point = 0;
-};
-// Scale and zero point for a range (docs/format.md, 6), computed and rounded in `dtype` (BF16, F16, F32). lo <= 0 <= hi,
-// finite.
-// The scale is always finite and positive: where the original divides 0 by 0 or underflows it takes the dtype's epsilon;
-// where hi - lo overflows the dtype the original stores infinity, and this takes the scale of the exact difference.
-Qparams compute_qparams(const QuantArgs& args, DType dtype, float lo, float hi);
 
 // Whether a row's codes follow from its own groups alone, with the range as it is: what a GPU can do while a model loads.
 bool encodes_by_groups(const QuantArgs& args, DType source);
@@ -36,8 +28,10 @@ class WeightEncoder {
   // the limits). Throws Error(kUnsupported) for arguments and source dtypes that cannot be encoded.
   WeightEncoder(const QuantArgs& args, int64_t rows, int64_t cols, DType source, std::string module,
                 bool allow_not_finite = false);
-  // Whether all rows must pass through observe() first: one scale for the tensor, or blocks that chunks cut.
-  bool needs_range() const;
+  // Whether all rows must pass through observe() first (once more): one scale for the tensor, or blocks that chunks cut.
+  // A pass for the ranges; with the observer memoryless_mse another one for the errors.
+  bool wants_pass() const { return passes_ < passes_wanted(); }
+  void end_pass() { ++passes_; }
   // Both read `rows` rows of (rows,cols) source elements, from row0 on, a multiple of kChunkUnit. Not thread-safe
   // themselves; they use `pool` inside, and the results do not depend on its size.
   // Throws Error(kInvalid) with the count and the first place of NaN and infinite values in these rows.
@@ -54,6 +48,10 @@ class WeightEncoder {
     int64_t count = 0, first = -1;  // first: column
   };
   class RowCoder;
+  int passes_wanted() const;
+  int64_t blocks_across() const { return ceil_div(cols_, block_cols_); }
+  void find_ranges(const void* source, int64_t row0, int64_t rows, ThreadPool& pool);
+  void sum_errors(const void* source, int64_t row0, int64_t rows, ThreadPool& pool);
   void report(const std::vector<RowFault>& faults, int64_t row0);
 
   QuantArgs args_;
@@ -64,6 +62,9 @@ class WeightEncoder {
   bool measure_error_ = false;
   int64_t block_rows_ = 0, block_cols_ = 0;  // of the tensor (all of it) and block strategies
   std::vector<float> lo_, hi_;               // (row blocks, column blocks)
+  RangeSearch search_;
+  std::vector<double> errors_;  // (row blocks, column blocks, steps of the search)
+  int passes_ = 0;
   double error_sum_ = 0, weight_sum_ = 0;
   int64_t not_finite_ = 0;
 };

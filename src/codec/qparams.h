@@ -1,10 +1,21 @@
 // The rule that turns a range into a scale and a zero point, with all that does not depend on the range worked out once:
-// it runs for every group of weights. compute_qparams() of encoder.h is the same rule.
+// it runs for every group of weights.
 #pragma once
+#include "base/dtype.h"
 #include "base/numeric.h"
-#include "codec/encoder.h"
+#include "scheme/quant_args.h"
 
 namespace roundel {
+
+struct Qparams {
+  float scale = 1;
+  int zero_point = 0;
+};
+// Scale and zero point for a range (docs/format.md, 6), computed and rounded in `dtype` (BF16, F16, F32). lo <= 0 <= hi,
+// finite.
+// The scale is always finite and positive: where the original divides 0 by 0 or underflows it takes the dtype's epsilon;
+// where hi - lo overflows the dtype the original stores infinity, and this takes the scale of the exact difference.
+Qparams compute_qparams(const QuantArgs& args, DType dtype, float lo, float hi);
 
 class QparamsRule {
  public:

@@ -22,14 +22,16 @@ SourceType source_type(DType dtype) {
 RangeSearch::RangeSearch(const QuantArgs& args, DType source)
     : is_float_(args.type == NumberType::kFloat), source_(source) {
   if (args.observer != "memoryless_mse") return;
-  double maxshrink = 0.20;
+  double maxshrink = 0.20, patience = 5;
   if (!args.observer_kwargs.empty()) {
     const Json kwargs = parse_json(args.observer_kwargs, "observer_kwargs");
     maxshrink = optional_number(kwargs, "maxshrink", "observer_kwargs", 0, 1).value_or(maxshrink);
+    patience = optional_number(kwargs, "patience", "observer_kwargs", 1, 100000).value_or(patience);
     grid_ = optional_number(kwargs, "grid", "observer_kwargs", 1, 100000).value_or(grid_);
     norm_ = static_cast<float>(optional_number(kwargs, "norm", "observer_kwargs", 1, 10).value_or(2.4));
   }
   steps_ = std::max<int64_t>(1, static_cast<int64_t>(maxshrink * grid_));
+  if (args.strategy == Strategy::kTensor) patience_ = static_cast<int64_t>(patience);
 }
 
 double RangeSearch::error(const QparamsRule& rule, const Qparams& q, const float* values, const void* x,
@@ -50,21 +52,31 @@ double RangeSearch::error(const QparamsRule& rule, const Qparams& q, const float
   return sum;
 }
 
-Qparams RangeSearch::best(const QparamsRule& rule, const void* x, int64_t n, const RangeResult& range) const {
+Qparams RangeSearch::at_step(const QparamsRule& rule, const RangeResult& range, int64_t step) const {
+  const auto p = static_cast<float>(1.0 - static_cast<double>(step) / grid_);
+  return rule(round_to(source_, range.lo * p), round_to(source_, range.hi * p));
+}
+
+void RangeSearch::add_errors(const QparamsRule& rule, const void* x, int64_t n, const RangeResult& range,
+                             double* sums) const {
   std::vector<float> values(static_cast<size_t>(n));
   std::vector<int8_t> codes(static_cast<size_t>(n));
   widen_to_float(source_, x, values.data(), values.size());
-  Qparams best = rule(range.lo, range.hi);
-  double least = -1;
-  for (int64_t i = 0; i < steps_; ++i) {
-    const auto p = static_cast<float>(1.0 - static_cast<double>(i) / grid_);
-    const Qparams q = rule(round_to(source_, range.lo * p), round_to(source_, range.hi * p));
-    const double sum = error(rule, q, values.data(), x, n, codes.data());
-    if (least >= 0 && !(sum < least)) continue;
-    least = sum;
-    best = q;
-  }
-  return best;
+  for (int64_t i = 0; i < steps_; ++i)
+    sums[i] += error(rule, at_step(rule, range, i), values.data(), x, n, codes.data());
+}
+
+Qparams RangeSearch::pick(const QparamsRule& rule, const RangeResult& range, const double* sums) const {
+  int64_t best = 0;
+  for (int64_t i = 1; i < steps_ && (patience_ == 0 || i - best <= patience_); ++i)
+    if (sums[i] < sums[best]) best = i;
+  return at_step(rule, range, best);
+}
+
+Qparams RangeSearch::best(const QparamsRule& rule, const void* x, int64_t n, const RangeResult& range) const {
+  std::vector<double> sums(static_cast<size_t>(steps_));
+  add_errors(rule, x, n, range, sums.data());
+  return pick(rule, range, sums.data());
 }
 
 }  // namespace roundel

@@ -37,11 +37,10 @@ EncodeStats stream_encoded(const TensorSource& source, const TensorSpec& spec, c
   CHECK(spec.shape.size() == 2);
   WeightEncoder encoder(args, spec.shape[0], spec.shape[1], spec.dtype, module, options.allow_not_finite);
   encoder.measure_error(options.measure_error);
-  if (encoder.needs_range()) {
+  for (; encoder.wants_pass(); encoder.end_pass())
     stream_dense(source, spec, pool, [&](int64_t row0, int64_t rows, const void* data) {
       encoder.observe(data, row0, rows, pool);
     });
-  }
   QuantizedRows out;
   stream_dense(source, spec, pool, [&](int64_t row0, int64_t rows, const void* data) {
     encoder.encode(data, row0, rows, &out, pool);

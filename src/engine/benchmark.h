@@ -24,10 +24,12 @@ struct BenchmarkSample {
 struct BenchmarkResult {
   std::vector<BenchmarkSample> samples;
   BenchmarkSample median;
+  size_t gpu_peak_bytes = 0;  // of GPU memory with weights, cache and activations
   double read_bandwidth = 0;  // bytes/s that the same threads read from memory, measured in the same run
   double decode_share =
       0;  // share of that which decoding reaches: tokens/s / batch * bytes per token / bandwidth
-  ProductRate product_rate;  // of a GPU, measured in the same run
+  // Of a GPU, measured in the same run; operations_per_second is 0 where the GPU had no room for it.
+  ProductRate product_rate;
   // Operations/s that the same threads multiply bytes with, from registers, measured in the same run. 0 on a GPU.
   double int8_peak = 0;
   // Share of the product rate or the int8 peak that the linears of prompts reach: tokens/s * operations per token / rate.

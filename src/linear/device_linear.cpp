@@ -44,7 +44,38 @@ bool same_form(const DeviceForm& a, const DeviceForm& b) {
          a.group == b.group;
 }
 
+DeviceInputForm form_for(DeviceInputForm form, const LinearProblem& problem, const DeviceLinearKernel& kernel,
+                         int64_t m, const DeviceInfo& info) {
+  using As = DeviceInputForm::As;
+  if (form.form.kind == DeviceForm::Kind::kNone) {
+    if (!kernel.wants_x16(problem, m)) return form;
+    form.form.kind = DeviceForm::Kind::kHalf;
+    form.form.group = kScaleColumns;
+  }
+  if (kernel.takes_bytes(problem, form.form, m, info))
+    form.as = As::kBytes;
+  else if (m <= kSmallTokens && form.form.group % kScaleColumns == 0)
+    form.as = As::kX16;
+  else if (m > kSmallTokens && form.form.group == 0)
+    form.as = As::kCodes;
+  return form;
+}
+
 }  // namespace
+
+LinearProblem merged_problem(const std::vector<LinearSpec>& specs) {
+  LinearProblem problem = linear_problem(specs.front());
+  problem.n = 0;
+  for (const LinearSpec& s : specs) problem.n += s.n;
+  return problem;
+}
+
+DeviceInputForm device_input_form(const Scheme& scheme, const LinearProblem& problem,
+                                  const DeviceLinearKernel& kernel, int64_t m, const DeviceInfo& info) {
+  DeviceInputForm form;
+  form.form = device_form(activation_form(scheme));
+  return form_for(form, problem, kernel, m, info);
+}
 
 uint8_t* DeviceStaging::room(int slot, size_t bytes) {
   DeviceBuffer& buffer = slots_[slot];
@@ -273,9 +304,7 @@ bool DeviceLinear::can_merge(const std::vector<LinearSpec>& specs) {
 }
 
 DeviceLinear::DeviceLinear(Device& device, DeviceStaging& staging, std::vector<LinearSpec> specs, Rows rows)
-    : device_(device), staging_(staging), rows_(rows), problem_(linear_problem(specs.front())) {
-  problem_.n = 0;
-  for (const LinearSpec& s : specs) problem_.n += s.n;
+    : device_(device), staging_(staging), rows_(rows), problem_(merged_problem(specs)) {
   kernel_ = &choose_device_linear(problem_, device.info());
   form_.form = device_form(activation_form(specs.front().scheme));
   packed_ = DeviceBuffer(device, kernel_->packed_bytes(problem_), "weights");
@@ -301,20 +330,7 @@ void DeviceLinear::finish() {
 }
 
 DeviceInputForm DeviceLinear::input_form(int64_t m) const {
-  using As = DeviceInputForm::As;
-  DeviceInputForm form = form_;
-  if (form.form.kind == DeviceForm::Kind::kNone) {
-    if (!kernel_->wants_x16(problem_, m)) return form;
-    form.form.kind = DeviceForm::Kind::kHalf;
-    form.form.group = kScaleColumns;
-  }
-  if (kernel_->takes_bytes(problem_, form.form, m, device_.info()))
-    form.as = As::kBytes;
-  else if (m <= kSmallTokens && form.form.group % kScaleColumns == 0)
-    form.as = As::kX16;
-  else if (m > kSmallTokens && form.form.group == 0)
-    form.as = As::kCodes;
-  return form;
+  return form_for(form_, problem_, *kernel_, m, device_.info());
 }
 
 bool DeviceLinear::fuses_gate(int64_t m) const {

@@ -51,6 +51,12 @@ struct DeviceInputForm {
   bool operator==(const DeviceInputForm& other) const;
 };
 
+// What several weights are as one matrix: their rows together.
+LinearProblem merged_problem(const std::vector<LinearSpec>& specs);
+// What a linear of this scheme wants of m tokens, but for its static scales and the order of its columns.
+DeviceInputForm device_input_form(const Scheme& scheme, const LinearProblem& problem,
+                                  const DeviceLinearKernel& kernel, int64_t m, const DeviceInfo& info);
+
 // The input of device linears and the forms of it, each made once.
 class DeviceInput {
  public:

@@ -6,6 +6,7 @@
 #include "base/process.h"
 #include "base/rng.h"
 #include "base/thread_pool.h"
+#include "model/device_matrices.h"
 #include "model/device_pass.h"
 #include "model/weight_filler.h"
 
@@ -62,41 +63,13 @@ void DeviceDecoder::for_each_linear(F&& f) const {
   f(head_);
 }
 
-std::unique_ptr<DeviceLinear> DeviceDecoder::make(const Plan& plan, const std::vector<std::string>& names,
-                                                  DeviceLinear::Rows rows) {
-  std::vector<LinearSpec> specs;
-  for (const std::string& name : names) {
-    const PlanEntry* entry = plan.find(name);
-    CHECK(entry != nullptr);
-    specs.push_back({name, entry->module.rows, entry->module.cols, entry->scheme, entry->module.dtype});
-  }
-  if (!DeviceLinear::can_merge(specs)) return nullptr;
-  return std::make_unique<DeviceLinear>(*device_, staging_, std::move(specs), rows);
-}
-
 std::vector<std::unique_ptr<DeviceLinear>> DeviceDecoder::make_group(const Plan& plan,
                                                                      const std::string& prefix,
                                                                      const std::vector<std::string>& names,
                                                                      bool alternating) {
-  std::vector<std::string> full;
-  for (const std::string& name : names) full.push_back(prefix + name);
   std::vector<std::unique_ptr<DeviceLinear>> made;
-  const auto rows = alternating ? DeviceLinear::Rows::kAlternating : DeviceLinear::Rows::kStacked;
-  const bool may_merge = names.size() > 1 && (!alternating || config_.intermediate_size % kPairRows == 0);
-  if (may_merge) {
-    if (auto merged = make(plan, full, rows)) {
-      made.push_back(std::move(merged));
-      return made;
-    }
-  }
-  for (const std::string& name : full) {
-    made.push_back(make(plan, {name}, names.size() == 1 ? rows : DeviceLinear::Rows::kStacked));
-    if (!made.back())
-      made.back() = std::make_unique<DeviceLinear>(
-          *device_, staging_,
-          std::vector<LinearSpec>{{name, plan.find(name)->module.rows, plan.find(name)->module.cols,
-                                   plan.find(name)->scheme, plan.find(name)->module.dtype}});
-  }
+  for (DeviceMatrixParts& m : device_matrices(plan, config_, prefix, names, alternating))
+    made.push_back(std::make_unique<DeviceLinear>(*device_, staging_, std::move(m.specs), m.rows));
   return made;
 }
 
@@ -124,20 +97,15 @@ void DeviceDecoder::build(const Plan& plan) {
     return std::move(make_group(plan, "", {name}, false).front());
   };
   embedding_ = one("model.embed_tokens");
-  using Names = std::vector<std::string>;
   if (traits_.merged_gate_up && config_.intermediate_size % kPairRows != 0)
     fail(ErrorCode::kUnsupported, "intermediate_size {}: merged gate and up need a multiple of {} on a GPU",
          config_.intermediate_size, kPairRows);
   for (int64_t i = 0; i < config_.layers; ++i) {
     const std::string p = "model.layers." + std::to_string(i) + ".";
     DeviceLayer layer;
-    layer.qkv =
-        make_group(plan, p + "self_attn.",
-                   traits_.merged_qkv ? Names{"qkv_proj"} : Names{"q_proj", "k_proj", "v_proj"}, false);
+    layer.qkv = make_group(plan, p + "self_attn.", qkv_modules(traits_), false);
     layer.o = one(p + "self_attn.o_proj");
-    layer.gate_up =
-        make_group(plan, p + "mlp.",
-                   traits_.merged_gate_up ? Names{"gate_up_proj"} : Names{"gate_proj", "up_proj"}, true);
+    layer.gate_up = make_group(plan, p + "mlp.", gate_up_modules(traits_), true);
     layer.down = one(p + "mlp.down_proj");
     layer.window = layer_window(config_, i);
     layers_.push_back(std::move(layer));
@@ -523,7 +491,7 @@ ProductRate DeviceDecoder::product_rate() {
   DeviceWeightRows rows;
   rows.rows = kSize, rows.codes = x.data(), rows.scales = ones.as<float>();
   kernel.pack(p, rows, packed.data(), device_->stream());
-  DeviceBuffer& workspace = arena_.workspace(kernel.workspace_bytes(p, kSize));
+  const DeviceBuffer workspace(*device_, kernel.workspace_bytes(p, kSize), "measuring a product");
   DeviceLinearArgs a;
   a.m = kSize, a.y = y.data(), a.ldy = kSize, a.y_bf16 = true, a.part_stride = kSize * kSize;
   if (bytes)

@@ -70,8 +70,6 @@ class DeviceDecoder {
   size_t bytes_per_token() const;
 
  private:
-  std::unique_ptr<DeviceLinear> make(const Plan& plan, const std::vector<std::string>& names,
-                                     DeviceLinear::Rows rows = DeviceLinear::Rows::kStacked);
   std::vector<std::unique_ptr<DeviceLinear>> make_group(const Plan& plan, const std::string& prefix,
                                                         const std::vector<std::string>& names,
                                                         bool alternating);

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "kernels/device_list.h"
+#include "model/tile_file.h"
 
 namespace roundel {
 
@@ -11,6 +12,7 @@ LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& o
   LoadedModel m;
   std::unique_ptr<Device> device =
       options.gpu ? open_device(*options.gpu) : nullptr;  // says at once what is wrong
+  if (device) use_tuned_tiles(*device, options.cache);
   m.files = std::make_unique<ModelFiles>(open_model(folder, options.rotation));
   for (const std::string& w : m.files->warnings) log_warn("{}", w);
   if (options.quantize) {
@@ -32,9 +34,9 @@ LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& o
 void require_int8_activations(Plan& plan, const std::filesystem::path& folder) {
   if (use_int8_activations(plan) > 0) return;
   fail(ErrorCode::kUsage,
-       "--int8-activations: no linear module of {} has integer weights with activations that are not "
-       "quantized "
-       "(as W4A16 and W8A16 have); leave the option out",
+       "--int8-activations: no linear module of {} has integer weights and activations that are not "
+       "quantized, "
+       "as W4A16 and W8A16 have; leave the option out",
        folder.string());
 }
 

@@ -19,7 +19,9 @@ struct LoadOptions {
   Rotation rotation = {};               // of the weights, before they are quantized
   std::optional<int> gpu;               // index of the CUDA device; none: on the CPU
   bool int8_activations = false;  // of weight-only integer modules (scheme/plan.h: use_int8_activations)
-  std::filesystem::path cache;    // folder of packed weights (model/packed_cache.h); empty: none
+  // Folder of packed weights (model/packed_cache.h); empty: none. On a GPU of measured tiles (model/tile_file.h); empty:
+  // the user's.
+  std::filesystem::path cache;
 };
 
 struct LoadedModel {

@@ -161,11 +161,6 @@ class Reader {
              where);
       weights->observer = checked_observer(weights->observer, ArgsRole::kWeights, where);
       check_kwargs(*weights, where);
-      if (weights->observer == "memoryless_mse" && weights->strategy != Strategy::kChannel &&
-          weights->strategy != Strategy::kGroup)
-        fail(ErrorCode::kUnsupported,
-             "{}: observer \"mse\" of weights needs one scale per channel or group, not {}", where,
-             describe(*weights));
     }
     check_activations(group.scheme.input, ArgsRole::kInput, where_of(source, "input_activations"));
     check_activations(group.scheme.output, ArgsRole::kOutput, where_of(source, "output_activations"));

@@ -50,6 +50,8 @@ void apply_suffix(std::string_view suffix, SchemeText& out, const std::string& w
     out.explicit_group = true;
   } else if (suffix == "sym" || suffix == "asym") {
     out.scheme.weights->symmetric = suffix == "sym";
+  } else if (suffix == "mse") {
+    out.scheme.weights->observer = "memoryless_mse";
   } else if (suffix == "weights-only") {
     out.scheme.input.reset();
     out.needs_calibration = false;
@@ -62,10 +64,10 @@ void apply_suffix(std::string_view suffix, SchemeText& out, const std::string& w
     out.needs_calibration = true;
   } else {
     fail(ErrorCode::kInvalid,
-         "{}: unknown suffix \"{}\"; known are gN, channel, tensor, RxC, sym, asym, act-sym, act-asym, "
+         "{}: unknown suffix \"{}\"; known are gN, channel, tensor, RxC, sym, asym, mse, act-sym, act-asym, "
          "act-static, weights-only{}",
          where, suffix,
-         did_you_mean(suffix, {"channel", "tensor", "sym", "asym", "act-sym", "act-asym", "act-static",
+         did_you_mean(suffix, {"channel", "tensor", "sym", "asym", "mse", "act-sym", "act-asym", "act-static",
                                "weights-only"}));
   }
 }

@@ -6,8 +6,8 @@
 //   parse_scheme_text("W8A8:tensor:act-static", where)   and one, measured before, for the activations
 //   parse_scheme_text("FP8_BLOCK:64x64", where)    blocks of another shape
 //   parse_scheme_text("none", where)               stays as it is
-// Suffixes: gN, channel, tensor, RxC (blocks), sym, asym (weights), act-sym, act-asym (int8 activations), act-static (one
-// scale for the activations, from calibration), weights-only.
+// Suffixes: gN, channel, tensor, RxC (blocks), sym, asym, mse (weights: ranges shrunk to where the error is least), act-sym,
+// act-asym (int8 activations), act-static (one scale for the activations, from calibration), weights-only.
 #pragma once
 #include <optional>
 #include <string>

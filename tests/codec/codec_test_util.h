@@ -109,9 +109,8 @@ void encode_all(WeightEncoder& encoder, const std::vector<uint8_t>& source, int6
       fn(source.data() + row0 * row_bytes, row0, std::min(chunk, rows - row0));
     }
   };
-  if (encoder.needs_range()) {
+  for (; encoder.wants_pass(); encoder.end_pass())
     each([&](const uint8_t* x, int64_t row0, int64_t n) { encoder.observe(x, row0, n, pool); });
-  }
   QuantizedRows out;
   each([&](const uint8_t* x, int64_t row0, int64_t n) {
     encoder.encode(x, row0, n, &out, pool);

@@ -150,7 +150,7 @@ TEST(Encoder, BlocksHaveTheScaleOfTheirRange) {
     QuantArgs args = arguments(Strategy::kBlock, 8, true);
     args.block_rows = block_rows;
     WeightEncoder encoder(args, kRows, kCols, DType::kF32, "m");
-    EXPECT_EQ(encoder.needs_range(), 128 % block_rows != 0);
+    EXPECT_EQ(encoder.wants_pass(), 128 % block_rows != 0);
     int64_t seen = 0;
     encode_all(encoder, narrow(DType::kF32, x), kRows, kChunkUnit, pool, [&](const QuantizedRows& rows) {
       ASSERT_EQ(rows.groups, 3);

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <memory>
-
 #include <vector>
 
 #include "kernels/device_list.h"
@@ -18,6 +18,29 @@ inline Device* gpu() {
 }
 #define NEEDS_GPU() \
   if (!gpu()) GTEST_SKIP() << "no GPU"
+
+// ROUNDEL_TEST_SHORT=1 in the environment: fewer shapes and numbers of tokens, but every kernel. For compute-sanitizer
+// (./dev cuda --sanitize), under which the whole tables take too long.
+inline bool short_run() {
+  const char* value = std::getenv("ROUNDEL_TEST_SHORT");
+  return value && *value && *value != '0';
+}
+// The first list, or in a short run the second.
+template <class T>
+std::vector<T> unless_short(std::initializer_list<T> whole, std::initializer_list<T> few) {
+  return short_run() ? few : whole;
+}
+
+// ROUNDEL_TEST_NO_BLAS=1: without products that go to cuBLASLt, whose kernels racecheck is slow on and finds hazards in.
+inline bool without_blas() {
+  const char* value = std::getenv("ROUNDEL_TEST_NO_BLAS");
+  return value && *value && *value != '0';
+}
+// Whether a run of this kernel is to be left out for that. Kernels that choose no tiles for a use leave it to cuBLASLt.
+inline bool left_out(const DeviceLinearKernel& kernel, const LinearProblem& p, const TileUse& use) {
+  if (!without_blas()) return false;
+  return !kernel.tile_choice || kernel.tile_choice(p, use, gpu()->info()).key.kernel.empty();
+}
 
 template <class T>
 DeviceBuffer to_gpu(const std::vector<T>& host) {

@@ -1,6 +1,8 @@
 """What --device cuda says when there is no GPU, no room, or somebody else's program in the way."""
+import array
 import ctypes
 import json
+import math
 import os
 
 import kit
@@ -26,7 +28,8 @@ def says(text, *parts):
 def no_gpu_is_a_clean_failure(program, work):
     (work / "ids.json").write_text(json.dumps(IDS))
     out = work / "logits.safetensors"
-    for argv in (["plan", DENSE], ["bench", DENSE], ["logits", DENSE, "--input-ids", work / "ids.json", "-o", out]):
+    for argv in (["plan", DENSE], ["bench", DENSE], ["tune", DENSE, "--cache", work / "cache"],
+                 ["logits", DENSE, "--input-ids", work / "ids.json", "-o", out]):
         text = error_of(program, *argv, "--device", "cuda", env={"CUDA_VISIBLE_DEVICES": "-1"})
         says(text, "--device cpu")
     check(not out.exists() and len(list(work.iterdir())) == 1, "files were left: %s", list(work.iterdir()))
@@ -55,7 +58,77 @@ def no_room_for_a_request(program, work):
     argv = ["bench", DENSE, "--device", "cuda", "--prompt-tokens", "500", "--decode-tokens", "4", "--repeat", "1"]
     text = error_of(program, *argv, "--batch", "4096", env=limit)  # a cache of 1 GiB
     says(text, "has no room for", "MiB of key/value cache", "are free", "holds")
-    program.run(*argv, "--batch", "8", env=limit)
+    out, _ = program.run(*argv, "--batch", "8", env=limit)  # there is no room to measure a large product
+    says(out, "tokens/s", "no room left to measure")
+    out, _ = program.run(*argv, "--batch", "8", "--json", "-", env=limit)
+    report = json.loads(out)
+    check(report["product_operations_per_second"] is None and report["prefill_share_of_peak"] is None, "%s", report)
+
+
+@test
+def tune_is_for_gpus(program, work):
+    _, err = program.run("tune", DENSE, "--device", "cpu", "--cache", work / "cache", expect=2)
+    says(err, "--device cpu", "cuda")
+    program.run("tune", DENSE, "--tokens", "1,65", expect=2)
+    check(not list(work.iterdir()), "files were left: %s", list(work.iterdir()))
+
+
+def relative(a, b):
+    """||a - b|| / ||b|| of two F32 tensors as bytes."""
+    x, y = array.array("f", a), array.array("f", b)
+    return math.sqrt(sum((p - q) ** 2 for p, q in zip(x, y)) / sum(q * q for q in y))
+
+
+TUNED = ["--quantize", "W4A16:g64", "--device", "cuda"]
+
+
+def tile_sources(program, env):
+    out, _ = program.run("plan", DENSE, *TUNED, "--explain", "--json", "-", env=env)
+    return [row["from"] for row in json.loads(out)["tiles"]]
+
+
+@device_test
+def tuning_is_kept_and_used(program, work):
+    cache = work / "cache"
+    env = {"ROUNDEL_CACHE": str(cache)}
+    before, _ = program.logits(DENSE, IDS, work, *TUNED, env=env)
+    check("tuned" not in tile_sources(program, env), "tuned before it was")
+    out, _ = program.run("tune", DENSE, *TUNED, "--json", "-", env=env)
+    report = json.loads(out)
+    files = list(cache.iterdir()) if cache.exists() else []
+    if not report["rows"]:  # a GPU whose kernels have no choice
+        check(not files and report["file"] is None, "a file without rows: %s", files)
+        return
+    check([str(f) for f in files] == [report["file"]], "%s, told %s", files, report["file"])
+    kept = json.loads(files[0].read_text())
+    check(kept["gpu"] == report["gpu"] and len(kept["rows"]) == len(report["rows"]), "%s", kept)
+    for row in report["rows"]:
+        check(row["wrong"] == 0 and row["choices"] > 1, "%s", row)
+        check(0 < row["best_us"] <= row["default_us"], "%s", row)
+    check(set(tile_sources(program, env)) == {"tuned"}, "%s", tile_sources(program, env))
+    first, _ = program.logits(DENSE, IDS, work, *TUNED, env=env)
+    again, _ = program.logits(DENSE, IDS, work, *TUNED, env=env)
+    check(first == again, "the same tiles gave other bits")
+    check(relative(first, before) < 0.02, "tuned logits differ by %g", relative(first, before))
+    table, _ = program.run("tune", DENSE, *TUNED, "--tokens", "1", env=env)
+    says(table, "default us", "best us", "gain", str(cache))
+    check(len(json.loads(files[0].read_text())["rows"]) == len(kept["rows"]), "rows were lost or doubled")
+
+
+@device_test
+def a_damaged_table_of_tiles_is_left_out(program, work):
+    cache = work / "cache"
+    env = {"ROUNDEL_CACHE": str(cache)}
+    program.run("tune", DENSE, *TUNED, "--tokens", "1", env=env)
+    file = next(cache.iterdir(), None) if cache.exists() else None
+    if not file:
+        return
+    file.write_text(file.read_text()[:100])
+    _, err = program.run("bench", DENSE, *TUNED, "--prompt-tokens", "8", "--decode-tokens", "2", "--repeat", "1", env=env)
+    lines = [line for line in err.splitlines() if "tiles" in line]
+    check(len(lines) == 1 and file.name in lines[0], "warnings: %s", err)
+    program.run("tune", DENSE, *TUNED, "--tokens", "1", env=env)
+    check(json.loads(file.read_text())["rows"], "no rows")
 
 
 class Ballast:

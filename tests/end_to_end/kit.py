@@ -122,6 +122,8 @@ def main():
     parser.add_argument("--only", default="", help="tests whose name holds this")
     parser.add_argument("--device", help="cuda: the tests that need a GPU instead of the others")
     opt = parser.parse_args()
+    os.environ.pop("ROUNDEL_CACHE", None)  # what this user packed or tuned takes no part
+    os.environ["XDG_CACHE_HOME"] = str(Path(tempfile.gettempdir()) / "roundel_e2e_no_cache")
     program = Program(opt.roundel, opt.device)
     passed = failed = 0
     for fn in DEVICE_TESTS if opt.device else TESTS:

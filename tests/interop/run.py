@@ -84,6 +84,7 @@ CALIBRATED = [
     ("static int8", ["--scheme", "W8A8:tensor:act-static"], "int8"),
     ("static int8, asymmetric", ["--scheme", "W8A8:act-static:act-asym"], "int8"),
     ("static int8, mse", modifier(QUANTIZE, [("Linear", ROWS, INT8)], observer=MSE), "int8"),
+    ("static FP8, mse", modifier(QUANTIZE, [("Linear", FP8, FP8)], observer=MSE), "fp8"),
     ("static outputs", modifier(QUANTIZE, [("Linear", ROWS, INT8, INT8)]), "int8"),
     ("static outputs, asymmetric", modifier(QUANTIZE, [("Linear", ROWS, INT8, INT8_ASYM)]), "int8"),
     ("static outputs, FP8", modifier(QUANTIZE, [("Linear", FP8, FP8, FP8)]), "fp8"),

@@ -17,6 +17,7 @@ class FakeDevice : public Device {
  public:
   explicit FakeDevice(size_t limit) : limit_(limit) {}
   const DeviceInfo& info() const override { return info_; }
+  void use_tuned(std::shared_ptr<const TileTable> table) override { info_.tuned = std::move(table); }
   DeviceStream stream() override { return nullptr; }
   void* allocate(size_t bytes, const char* what) override {
     if (allocated_ + bytes > limit_) fail(ErrorCode::kLimit, "no room for {} bytes of {}", bytes, what);

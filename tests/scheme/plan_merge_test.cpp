@@ -54,6 +54,7 @@ TEST(SchemeText, StaticActivations) {
   EXPECT_EQ(text.scheme.input->strategy, Strategy::kTensor);
   EXPECT_EQ(text.scheme.input->dynamic, DynamicMode::kStatic);
   EXPECT_FALSE(parse_scheme_text("W8A8:act-static:weights-only", "test").needs_calibration);
+  EXPECT_EQ(parse_scheme_text("FP8_DYNAMIC:mse", "test").scheme.weights->observer, "memoryless_mse");
   EXPECT_FALSE(parse_scheme_text("W8A8:act-static:act-asym", "test").scheme.input->symmetric);
   EXPECT_THROW(parse_scheme_text("W4A16:act-static", "test"), Error);
   EXPECT_THROW(parse_scheme_text("W4A4:act-static", "test"), Error);

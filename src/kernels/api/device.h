@@ -10,6 +10,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,7 @@ namespace roundel {
 
 using DeviceStream = void*;  // a cudaStream_t
 using DeviceGraph = void*;   // a recorded graph, ready to launch
+struct TileTable;            // kernels/api/device_tiles.h
 
 struct DeviceInfo {
   int index = 0;
@@ -25,12 +27,14 @@ struct DeviceInfo {
   int multiprocessors = 0;
   size_t shared_memory = 0;  // bytes that one block may use
   size_t total_memory = 0;
+  std::shared_ptr<const TileTable> tuned;  // measured on this machine; null: nothing was
 };
 
 class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
+  virtual void use_tuned(std::shared_ptr<const TileTable> table) = 0;  // before anything is queued
   virtual DeviceStream stream() = 0;
 
   // `what` is for the message when there is not enough. Contents are undefined.

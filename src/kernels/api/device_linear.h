@@ -10,6 +10,7 @@
 
 #include "kernels/api/device.h"
 #include "kernels/api/device_ops.h"
+#include "kernels/api/device_tiles.h"
 #include "kernels/api/linear.h"
 
 namespace roundel {
@@ -72,6 +73,7 @@ struct DeviceLinearArgs {
   int64_t part_stride = 0;
   void* workspace = nullptr;
   size_t workspace_bytes = 0;
+  const Tiles* tiles = nullptr;  // one of tile_choices(); null: the kernel chooses
 };
 
 struct DeviceLinearKernel {
@@ -97,6 +99,10 @@ struct DeviceLinearKernel {
   // Returns how many parts of y it wrote.
   int (*run)(const LinearProblem&, const uint8_t* packed, const DeviceLinearArgs&, const DeviceInfo&,
              DeviceStream);
+  // How run() divides the work of few tokens, and all ways that it offers; null where it has no choice. What it chooses is
+  // the user's measured row (DeviceInfo::tuned), else a row that is compiled in, else an estimate.
+  TileChoice (*tile_choice)(const LinearProblem&, const TileUse&, const DeviceInfo&) = nullptr;
+  std::vector<Tiles> (*tile_choices)(const LinearProblem&, const TileUse&, const DeviceInfo&) = nullptr;
 };
 
 }  // namespace roundel

@@ -136,6 +136,7 @@ class CudaDevice : public Device {
   }
 
   const DeviceInfo& info() const override { return info_; }
+  void use_tuned(std::shared_ptr<const TileTable> table) override { info_.tuned = std::move(table); }
   DeviceStream stream() override { return stream_; }
 
   void* allocate(size_t bytes, const char* what) override {

@@ -79,6 +79,7 @@ QuantizedRows quantize_best(const LayerModule& module, const QuantizedRows& near
   }
   if (in.factor->dead_count > 0) report->note = fmt::format("{} dead columns", in.factor->dead_count);
   const Matrix w = corrected(module.weight, in, pool);
+  if (args.type == NumberType::kFloat) return gptq(w, args, dtype, nearest, *in.factor, kBlock, pool);
   QuantizedRows rows = nearest;
   std::vector<float> importance(static_cast<size_t>(w.cols));
   for (int64_t i = 0; i < w.cols; ++i) {

@@ -4,6 +4,8 @@
 //   2. scales are searched that shrink the range, columns weighted by what GPTQ cannot make up for;
 //   3. GPTQ;
 //   4. scales are fitted to the codes and codes to the scales in turn, on the exact error (coordinate descent).
+// FP8 weights: step 3 only, with scales per row from the observer memoryless_mse; the rest made a model worse
+// (docs/results/calibration.md).
 #pragma once
 #include "codec/quantized_rows.h"
 #include "quantize/calibration/cross_moment.h"

@@ -105,7 +105,7 @@ QuantizedRows round_to_nearest(const Matrix& w, const QuantArgs& args, DType dty
       narrow_from_float(dtype, w.row(r), bytes.data() + r * w.cols * element, static_cast<size_t>(w.cols));
   });
   WeightEncoder encoder(args, w.rows, w.cols, dtype, module);
-  if (encoder.needs_range()) encoder.observe(bytes.data(), 0, w.rows, pool);
+  for (; encoder.wants_pass(); encoder.end_pass()) encoder.observe(bytes.data(), 0, w.rows, pool);
   QuantizedRows out;
   encoder.encode(bytes.data(), 0, w.rows, &out, pool);
   return out;

@@ -115,8 +115,12 @@ QuantizedRows StageQuantizer::quantize(const LayerModule& module, const Method& 
   const QuantArgs& args = *module.entry->scheme.weights;
   report->module = module.entry->module.name;
   report->algorithm = method.name();
+  QuantArgs start = args;
+  const bool rows = args.strategy == Strategy::kChannel || args.strategy == Strategy::kGroup;
+  if (method.kind == Method::Kind::kBest && args.type == NumberType::kFloat && rows)
+    start.observer = "memoryless_mse";
   QuantizedRows nearest =
-      round_to_nearest(module.weight, args, module.entry->module.dtype, report->module, pool_);
+      round_to_nearest(module.weight, start, module.entry->module.dtype, report->module, pool_);
   QuantizedRows out;
   switch (method.kind) {
     case Method::Kind::kRtn:

@@ -35,6 +35,8 @@ struct BytesArgs {
 
 // Whether these activations can be multiplied: codes of a byte, an even number of rows.
 bool bytes_fit(const UnitLayout& u, const DeviceLinearArgs& a);
+// Whether all blocks, of results in one part, run at the same time.
+bool bytes_run_together(const UnitLayout& u, int64_t m, const BytesTiles& tiles, const DeviceInfo& info);
 // Whether the gated result can be rounded to whole tokens' scales at once: all blocks must run together.
 bool bytes_round_gate(const UnitLayout& u, const DeviceForm& form, int64_t m, const DeviceInfo& info);
 size_t bytes_shared_bytes(int64_t m, const BytesTiles& tiles);

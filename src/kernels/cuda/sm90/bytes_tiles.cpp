@@ -1,8 +1,8 @@
 // bytes.h on the host: which problems, how much shared memory, which tiles.
 #include <algorithm>
 
-#include "kernels/cuda/sm90/bytes.h"
 #include "kernels/cuda/sm90/tensor_map.h"
+#include "kernels/cuda/sm90/tiles.h"
 
 namespace roundel::cuda {
 
@@ -27,17 +27,20 @@ bool bytes_fit(const UnitLayout& u, const DeviceLinearArgs& a) {
          a.ldy % 2 == 0 && (!a.gated || u.n % 16 == 0);
 }
 
+bool bytes_run_together(const UnitLayout& u, int64_t m, const BytesTiles& t, const DeviceInfo& info) {
+  const int64_t kept = 1024, fixed = 512;  // of each block: by the system, and declared in the kernel
+  const int64_t room = (static_cast<int64_t>(info.shared_memory) + kept) /
+                       (static_cast<int64_t>(bytes_shared_bytes(m, t)) + kept + fixed);
+  return row_tiles(u, t) <= info.multiprocessors * std::min<int64_t>(bytes_blocks(t.rows), room);
+}
+
 bool bytes_round_gate(const UnitLayout& u, const DeviceForm& form, int64_t m, const DeviceInfo& info) {
   if (!u.rows || form.group != 0 || u.n % (2 * kScaleColumns) != 0) return false;
   using Kind = DeviceForm::Kind;
   if (form.kind != Kind::kE4M3 && form.kind != Kind::kInt8 &&
       !(form.kind == Kind::kInt8Static && form.zero_point == 0))
     return false;
-  const BytesTiles t = choose_bytes_tiles(u, m, 1, info);
-  const int64_t kept = 1024, fixed = 512;  // of each block: by the system, and declared in the kernel
-  const int64_t room = (static_cast<int64_t>(info.shared_memory) + kept) /
-                       (static_cast<int64_t>(bytes_shared_bytes(m, t)) + kept + fixed);
-  return row_tiles(u, t) <= info.multiprocessors * std::min<int64_t>(bytes_blocks(t.rows), room);
+  return bytes_run_together(u, m, choose_bytes_tiles(u, m, 1, info), info);
 }
 
 size_t bytes_shared_bytes(int64_t m, const BytesTiles& t) {
@@ -53,17 +56,6 @@ bool bytes_tiles_exist(const UnitLayout& u, const BytesTiles& t) {
 
 namespace {
 
-// Measured on an H200 (docs/results/cuda.md): the best of each for up to `m` tokens.
-struct Measured {
-  int64_t n, k, m;
-  BytesTiles tiles;
-};
-constexpr Measured kMeasured[] = {
-    {6144, 4096, 32, {32, 6, 2}},  {6144, 4096, 64, {32, 4, 2}},  {4096, 4096, 32, {32, 5, 4}},
-    {4096, 4096, 64, {32, 8, 2}},  {28672, 4096, 32, {32, 4, 1}}, {28672, 4096, 64, {32, 3, 1}},
-    {4096, 14336, 32, {32, 6, 4}}, {4096, 14336, 64, {32, 8, 2}},
-};
-
 // Rough time in us: what the busiest multiprocessor brings in, and writing and reading the parts.
 double estimate(const UnitLayout& u, int64_t m, const BytesTiles& t, int sms) {
   const int64_t blocks = row_tiles(u, t) * t.splits, turns = (blocks + sms - 1) / sms;
@@ -76,9 +68,7 @@ double estimate(const UnitLayout& u, int64_t m, const BytesTiles& t, int sms) {
 }  // namespace
 
 BytesTiles choose_bytes_tiles(const UnitLayout& u, int64_t m, int max_parts, const DeviceInfo& info) {
-  for (const Measured& known : kMeasured)
-    if (known.n == u.n && known.k == u.k && m <= known.m && known.tiles.splits <= max_parts)
-      return known.tiles;
+  if (const TileRow* row = measured_bytes(u, m, max_parts, info).row) return bytes_tiles(row->tiles);
   BytesTiles best;
   double best_time = 1e30;
   for (const int rows : {32, 64, 96, 112, 128})

@@ -1,6 +1,5 @@
 // sm90_units: quantized weights on Hopper. Few tokens go to small.cuh; many go through bf16 rows and cuBLASLt.
 #include <algorithm>
-#include <span>
 
 #include "base/error.h"
 #include "kernels/cuda/common/launch.h"
@@ -8,6 +7,7 @@
 #include "kernels/cuda/sm90/bytes.h"
 #include "kernels/cuda/sm90/small.h"
 #include "kernels/cuda/sm90/tensor_map.h"
+#include "kernels/cuda/sm90/tiles.h"
 #include "kernels/cuda/sm90/wide.h"
 
 namespace roundel::cuda {
@@ -40,6 +40,7 @@ Support supports(const LinearProblem& p, const DeviceInfo& info) {
 }
 
 SmallTiles tiles_for(const LinearProblem& p, const DeviceLinearArgs& a, const DeviceInfo& info) {
+  if (a.tiles) return small_tiles(*a.tiles);
   return choose_small_tiles(unit_layout(p), a.m, a.y_bf16 || a.gated || a.add || a.residual ? 1 : a.max_parts,
                             a.gated, info);
 }
@@ -93,12 +94,16 @@ int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a
     const UnitLayout u = unit_layout(p);
     if (a.x8) {
       CHECK(bytes_fit(u, a));
-      const BytesTiles tiles = choose_bytes_tiles(u, a.m, a.y_bf16 || a.gated ? 1 : a.max_parts, info);
+      const BytesTiles tiles = a.tiles
+                                   ? bytes_tiles(*a.tiles)
+                                   : choose_bytes_tiles(u, a.m, a.y_bf16 || a.gated ? 1 : a.max_parts, info);
       run_bytes(u, packed, a, tiles, stream);
       return tiles.splits;
     }
     if (goes_wide(u, a.m) && wide_fits(u, a)) {
-      const WideTiles tiles = choose_wide_tiles(u, a.m, a.y_bf16 || a.gated ? 1 : a.max_parts, info);
+      const WideTiles tiles = a.tiles
+                                  ? wide_tiles(*a.tiles)
+                                  : choose_wide_tiles(u, a.m, a.y_bf16 || a.gated ? 1 : a.max_parts, info);
       run_wide(u, packed, a, tiles, stream);
       return tiles.splits;
     }
@@ -114,32 +119,62 @@ int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a
   return multiply_units(p, packed, a, info, stream);
 }
 
-// Measured on an H200 (docs/results/cuda.md): the best tiles of each for up to `m` tokens, all calls starting early.
-struct Measured {
-  int64_t n, k, m;
-  SmallTiles tiles;
-};
-constexpr Measured kMeasured[] = {
-    {6144, 4096, 1, {2, 2, 2, 4, 4}},   {6144, 4096, 1, {3, 1, 8, 3, 1}},
-    {6144, 4096, 8, {2, 6, 2, 3, 4}},   {6144, 4096, 16, {2, 6, 1, 3, 8}},
-    {6144, 4096, 32, {1, 6, 1, 2, 4}},  {4096, 4096, 1, {4, 2, 2, 4, 4}},
-    {4096, 4096, 1, {2, 1, 8, 3, 1}},   {4096, 4096, 8, {2, 4, 1, 4, 8}},
-    {4096, 4096, 16, {2, 4, 1, 4, 8}},  {4096, 4096, 32, {1, 8, 1, 4, 4}},
-    {28672, 4096, 1, {2, 4, 2, 4, 1}},  {28672, 4096, 16, {2, 8, 2, 2, 1}},
-    {28672, 4096, 32, {2, 8, 1, 2, 2}}, {4096, 14336, 1, {2, 4, 2, 6, 8}},
-    {4096, 14336, 1, {2, 1, 16, 3, 1}}, {4096, 14336, 8, {2, 8, 2, 3, 8}},
-    {4096, 14336, 16, {2, 4, 2, 2, 8}}, {4096, 14336, 32, {2, 8, 1, 2, 8}},
-};
+enum class Part { kNone, kSmall, kWide, kBytes };
 
-// The same for bytes with one scale a row.
-constexpr Measured kMeasuredBytes[] = {
-    {6144, 4096, 1, {2, 3, 2, 2, 8}},   {6144, 4096, 1, {2, 1, 12, 3, 1}},
-    {6144, 4096, 32, {2, 6, 1, 2, 8}},  {4096, 4096, 1, {2, 6, 1, 4, 8}},
-    {4096, 4096, 1, {2, 1, 16, 4, 1}},  {4096, 4096, 32, {2, 4, 2, 3, 4}},
-    {28672, 4096, 1, {2, 6, 1, 3, 4}},  {28672, 4096, 1, {4, 4, 4, 3, 1}},
-    {28672, 4096, 32, {2, 8, 1, 4, 2}}, {4096, 14336, 1, {4, 1, 12, 4, 2}},
-    {4096, 14336, 1, {2, 1, 16, 4, 1}}, {4096, 14336, 32, {2, 8, 1, 3, 8}},
-};
+int parts_of(const TileUse& use) {
+  return use.whole || use.gated ? 1 : kMostParts;
+}
+
+// Which of the ways in run() a use takes.
+Part part_for(const UnitLayout& u, const TileUse& use, const DeviceInfo& info) {
+  if (use.m > kSmallMaxTokens) return Part::kNone;
+  if (use.input == TileUse::Input::kBytes) return Part::kBytes;
+  if (use.input == TileUse::Input::kBF16 && goes_wide(u, use.m) && wide_shape(u, use.gated))
+    return Part::kWide;
+  const int64_t m = std::min(use.m, kSmallAtOnce);
+  return choose_small_tiles(u, m, parts_of(use), use.gated, info).stages > 0 ? Part::kSmall : Part::kNone;
+}
+
+TileChoice tile_choice(const LinearProblem& p, const TileUse& use, const DeviceInfo& info) {
+  const UnitLayout u = unit_layout(p);
+  const int parts = parts_of(use);
+  const auto choice = [&](const char* kernel, int64_t m, const MeasuredTiles& measured, const auto& tiles) {
+    return TileChoice{tile_key(kernel, u, m, parts == 1), numbers(tiles), measured.source};
+  };
+  const int64_t m = std::min(use.m, kSmallAtOnce);
+  switch (part_for(u, use, info)) {
+    case Part::kSmall:
+      return choice(kSmallName, m, measured_small(u, m, parts, info),
+                    choose_small_tiles(u, m, parts, use.gated, info));
+    case Part::kWide:
+      return choice(kWideName, use.m, measured_wide(u, use.m, parts, info),
+                    choose_wide_tiles(u, use.m, parts, info));
+    case Part::kBytes:
+      return choice(kBytesName, use.m, measured_bytes(u, use.m, parts, info),
+                    choose_bytes_tiles(u, use.m, parts, info));
+    case Part::kNone:
+      break;
+  }
+  return {};
+}
+
+std::vector<Tiles> tile_choices(const LinearProblem& p, const TileUse& use, const DeviceInfo& info) {
+  const UnitLayout u = unit_layout(p);
+  const int parts = parts_of(use);
+  switch (part_for(u, use, info)) {
+    case Part::kSmall:
+      return small_choices(u, std::min(use.m, kSmallAtOnce), parts, info);
+    case Part::kWide:
+      return wide_choices(u, use.m, parts, info);
+    case Part::kBytes: {  // blocks that round the gate must not lose that
+      const BytesTiles now = choose_bytes_tiles(u, use.m, 1, info);
+      return bytes_choices(u, use.m, parts, use.gated && bytes_run_together(u, use.m, now, info), info);
+    }
+    case Part::kNone:
+      break;
+  }
+  return {};
+}
 
 // Rough time in us of a choice: the busiest multiprocessor's share of the weight and of the activations, more when too
 // little is on its way, and small costs of adding up.
@@ -185,11 +220,7 @@ size_t small_shared_bytes(const UnitLayout& u, int64_t m, const SmallTiles& t) {
 }
 
 SmallTiles choose_small_tiles(const UnitLayout& u, int64_t m, int max_parts, bool, const DeviceInfo& info) {
-  const bool usual = u.bits == 4 && u.sets == 1 && !u.zero && !u.wide_scale;
-  if (usual || u.rows)
-    for (const Measured& known : usual ? std::span<const Measured>(kMeasured) : kMeasuredBytes)
-      if (known.n == u.n && known.k == u.k && m <= known.m && known.tiles.splits <= max_parts)
-        return known.tiles;
+  if (const TileRow* row = measured_small(u, m, max_parts, info).row) return small_tiles(row->tiles);
   SmallTiles best;
   best.stages = 0;
   double best_time = 1e30;
@@ -259,7 +290,7 @@ void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
 
 namespace roundel {
 extern const DeviceLinearKernel kSm90Units = {
-    "sm90_units_mma", cuda::supports,           cuda::units_bytes, cuda::pack_units, cuda::unpack_unit_rows,
-    cuda::fuses_gate, cuda::rounds_gate,        cuda::fuses_norm,  cuda::adds,       cuda::takes_bytes,
-    cuda::wants_x16,  cuda::unpacked_workspace, cuda::run};
+    "sm90_units_mma", cuda::supports,           cuda::units_bytes, cuda::pack_units,  cuda::unpack_unit_rows,
+    cuda::fuses_gate, cuda::rounds_gate,        cuda::fuses_norm,  cuda::adds,        cuda::takes_bytes,
+    cuda::wants_x16,  cuda::unpacked_workspace, cuda::run,         cuda::tile_choice, cuda::tile_choices};
 }  // namespace roundel

@@ -30,7 +30,8 @@ struct WideArgs {
 // 4 bits, a BF16 scale for 64 or a multiple of 128 columns; or plain rows of bytes.
 bool wide_weights(const UnitLayout& u);
 bool wide_tiles_exist(const UnitLayout& u, const WideTiles& tiles);
-// bf16 activations, in rows that the copy engine can reach.
+bool wide_shape(const UnitLayout& u, bool gated);  // weights and rows of y that it can do
+// The same, and bf16 activations, in rows that the copy engine can reach.
 bool wide_fits(const UnitLayout& u, const DeviceLinearArgs& a);
 int wide_width(int64_t m);  // tokens of a tile: 16, 32 or 64
 size_t wide_shared_bytes(const UnitLayout& u, int64_t m, const WideTiles& tiles);

@@ -1,9 +1,8 @@
 // wide.h on the host: which problems, how much shared memory, which tiles.
 #include <algorithm>
-#include <span>
 
 #include "kernels/cuda/sm90/tensor_map.h"
-#include "kernels/cuda/sm90/wide.h"
+#include "kernels/cuda/sm90/tiles.h"
 
 namespace roundel::cuda {
 
@@ -32,10 +31,13 @@ bool usual(const UnitLayout& u) {
 
 }  // namespace
 
+bool wide_shape(const UnitLayout& u, bool gated) {
+  return wide_weights(u) && (gated ? u.n / 2 : u.n) % 4 == 0 && (!gated || u.n % 16 == 0);
+}
+
 bool wide_fits(const UnitLayout& u, const DeviceLinearArgs& a) {
-  const int64_t y_columns = a.gated ? u.n / 2 : u.n;
-  return wide_weights(u) && a.x && a.ldx % 8 == 0 && reinterpret_cast<uintptr_t>(a.x) % 16 == 0 &&
-         y_columns % 4 == 0 && a.ldy % 4 == 0 && (!a.gated || u.n % 16 == 0);
+  return wide_shape(u, a.gated) && a.x && a.ldx % 8 == 0 && reinterpret_cast<uintptr_t>(a.x) % 16 == 0 &&
+         a.ldy % 4 == 0;
 }
 
 size_t wide_shared_bytes(const UnitLayout& u, int64_t m, const WideTiles& t) {
@@ -53,23 +55,6 @@ bool wide_tiles_exist(const UnitLayout& u, const WideTiles& t) {
 
 namespace {
 
-// Measured on an H200 (docs/results/cuda.md): the best of each for up to `m` tokens.
-struct Measured {
-  int64_t n, k, m;
-  WideTiles tiles;
-};
-constexpr Measured kMeasured[] = {
-    {6144, 4096, 64, {2, 2, 4, 2}},  {4096, 4096, 16, {1, 2, 8, 2}},  {4096, 4096, 64, {2, 2, 8, 1}},
-    {28672, 4096, 32, {2, 3, 1, 2}}, {28672, 4096, 64, {4, 3, 1, 2}}, {4096, 14336, 16, {1, 3, 8, 2}},
-    {4096, 14336, 32, {1, 2, 8, 2}}, {4096, 14336, 64, {2, 2, 8, 1}},
-};
-// Of bytes when tokens were half precision and weights in units; not measured since.
-constexpr Measured kMeasuredBytes[] = {
-    {6144, 4096, 16, {1, 3, 4, 2}},  {6144, 4096, 64, {2, 3, 2, 2}},  {4096, 4096, 64, {2, 3, 4, 2}},
-    {28672, 4096, 16, {4, 3, 1, 2}}, {28672, 4096, 32, {2, 2, 1, 2}}, {28672, 4096, 64, {2, 3, 1, 2}},
-    {4096, 14336, 32, {2, 4, 4, 2}}, {4096, 14336, 64, {2, 3, 4, 2}},
-};
-
 // Rough time in us: what the busiest multiprocessor brings in, and writing and reading the parts.
 double estimate(const UnitLayout& u, int64_t m, const WideTiles& t, int sms) {
   const int64_t tiles = int64_t{t.groups} * 4;
@@ -84,9 +69,7 @@ double estimate(const UnitLayout& u, int64_t m, const WideTiles& t, int sms) {
 }  // namespace
 
 WideTiles choose_wide_tiles(const UnitLayout& u, int64_t m, int max_parts, const DeviceInfo& info) {
-  for (const Measured& known : u.bits == 4 ? std::span<const Measured>(kMeasured) : kMeasuredBytes)
-    if (usual(u) && known.n == u.n && known.k == u.k && m <= known.m && known.tiles.splits <= max_parts)
-      return known.tiles;
+  if (const TileRow* row = measured_wide(u, m, max_parts, info).row) return wide_tiles(row->tiles);
   WideTiles best;
   double best_time = 1e30;
   for (const int units : {2, 1})
