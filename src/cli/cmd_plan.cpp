@@ -30,6 +30,7 @@ void add_plan(CLI::App& app) {
   c->add_option("--cache", s->cache, "Folder of what `roundel tune` measured")
       ->envname("ROUNDEL_CACHE")
       ->type_name("DIR");
+  declare_int8_activations(*c, s->int8_activations);
   c->add_flag("--explain", s->explain,
               "Why better kernels refused, for every kind of module; on a GPU also "
               "where the tiles of its linears come from");

@@ -334,7 +334,9 @@ DeviceInputForm DeviceLinear::input_form(int64_t m) const {
 }
 
 bool DeviceLinear::fuses_gate(int64_t m) const {
-  return alternating() && !rounds_output() && kernel_->fuses_gate(problem_, m, device_.info());
+  const bool scaled_after = input_form(m).as == DeviceInputForm::As::kCodes;
+  return alternating() && !rounds_output() && !scaled_after &&
+         kernel_->fuses_gate(problem_, m, device_.info());
 }
 
 bool DeviceLinear::rounds_gate(int64_t m, const DeviceInputForm& next) const {

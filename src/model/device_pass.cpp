@@ -173,7 +173,7 @@ void DeviceDecoder::Pass::mlp_block(const DeviceLayer& layer) {
   const bool gelu = c_.activation != "silu";
   const DeviceLinear& first = *layer.gate_up.front();
   const uint16_t* activated = nullptr;
-  if (!gelu && layer.gate_up.size() == 1 && small_ && first.fuses_gate(tokens_)) {
+  if (!gelu && layer.gate_up.size() == 1 && first.fuses_gate(tokens_)) {
     DeviceLinear::Output out;
     out.gated = true;
     const DeviceInputForm form = layer.down->input_form(tokens_);

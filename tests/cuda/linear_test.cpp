@@ -407,6 +407,73 @@ std::vector<float> gate_values(const std::vector<float>& y, int64_t m, int64_t n
   return values;
 }
 
+struct ManyShape {
+  int64_t n, k, group;
+  bool zero;
+  int64_t m;
+};
+
+// More than 64 tokens of 4-bit weights against unpacked rows. Nothing is written beside the result, and again the same bits.
+void agrees_with_unpacked_rows(const ManyShape& s, bool gated) {
+  Device& d = *gpu();
+  const DeviceLinearKernel &kernel = *device_linear_kernels()[0], &unpacked = *device_linear_kernels()[2];
+  const LinearProblem p = weights(CodeType::kInt, 4, s.n, s.k, s.group, s.zero);
+  Both both(p, s.m, s.m == 700 || s.m == 65);
+  both.pack(kernel);
+  const int64_t columns = gated ? s.n / 2 : s.n, ldy = columns + 8;
+  const DeviceBuffer space(d, kernel.workspace_bytes(p, s.m), "workspace");
+  DeviceLinearArgs a;
+  a.m = s.m, a.x = both.x.data(), a.ldx = both.c.ldx, a.ldy = s.n, a.bias = both.bias_values.as<float>();
+  a.workspace = space.data(), a.workspace_bytes = space.size();
+  const DeviceBuffer floats = poisoned(static_cast<size_t>(s.m * s.n) * 4);
+  a.y = floats.data();
+  if (!without_blas()) unpacked.run(p, both.packed.data(), a, d.info(), d.stream());
+  std::vector<float> want =
+      without_blas() ? both.reference() : from_gpu<float>(floats, static_cast<size_t>(s.m * s.n));
+  if (gated) want = gate_values(want, s.m, s.n);
+  a.ldy = ldy, a.y_bf16 = !gated, a.gated = gated;
+  std::vector<uint16_t> first;
+  for (int again = 0; again < 2; ++again) {
+    const DeviceBuffer y = poisoned(static_cast<size_t>(s.m * ldy) * 2);
+    a.y = y.data();
+    EXPECT_EQ(kernel.run(p, both.packed.data(), a, d.info(), d.stream()), 1);
+    const auto bits = from_gpu<uint16_t>(y, static_cast<size_t>(s.m * ldy));
+    EXPECT_TRUE(again == 0 || bits == first) << describe(p, s.m) << (gated ? " gated" : "");
+    first = bits;
+  }
+  std::vector<float> got;
+  for (int64_t i = 0; i < s.m * ldy; ++i) {
+    const uint16_t bits = first[static_cast<size_t>(i)];
+    if (i % ldy < columns)
+      got.push_back(bf16_to_float(bits));
+    else
+      ASSERT_EQ(bits, 0xffff) << describe(p, s.m) << " beside row " << i / ldy;
+  }
+  EXPECT_LT(relative_error(got, want), 4e-3) << describe(p, s.m) << (gated ? " gated" : "");
+}
+
+TEST(DeviceLinear, ManyTokensAgreeWithUnpackedRows) {  // also in tiles that blocks share
+  NEEDS_GPU();
+  if (gpu()->info().major != 9) GTEST_SKIP() << "not for this GPU";
+  for (const ManyShape& s : {ManyShape{256, 4096, 128, false, 200},
+                             {1040, 576, 32, false, 65},
+                             {272, 256, 32, true, 129},
+                             {512, 8192, 128, true, 140}})
+    for (const bool gated : {false, true}) agrees_with_unpacked_rows(s, gated);
+}
+
+TEST(DeviceLinear, ManyTilesAgreeWithUnpackedRows) {
+  NEEDS_GPU();
+  if (short_run()) GTEST_SKIP() << "large";
+  if (gpu()->info().major != 9) GTEST_SKIP() << "not for this GPU";
+  for (const ManyShape& s : {ManyShape{3072, 512, 128, false, 1408},
+                             {3008, 328, 64, true, 1500},
+                             {4096, 1024, 256, false, 2000},
+                             {6144, 4096, 128, false, 1024},
+                             {2000, 640, 64, false, 700}})
+    for (const bool gated : {false, true}) agrees_with_unpacked_rows(s, gated);
+}
+
 // How far the rounded values of a token are off, in steps of the form plus 2 % of the largest; checks the scale.
 float rounding_error(const std::vector<float>& want, const std::vector<float>& values, float scale,
                      int64_t token, int64_t cols, const DeviceForm& form) {

@@ -370,5 +370,36 @@ TEST(DeviceOps, GatedMeetsItsRows) {
     }
 }
 
+// bf16 in alternating blocks, as a prompt's gate_up leaves it, against the same numbers as floats.
+TEST(DeviceOps, GatesBlocksOfBf16AsItGatesFloats) {
+  NEEDS_GPU();
+  const DeviceOps& ops = device_ops(gpu()->info());
+  using Kind = DeviceForm::Kind;
+  for (const int64_t cols : {int64_t{96}, int64_t{9000}})
+    for (const Kind kind : {Kind::kNone, Kind::kInt8, Kind::kE4M3}) {
+      const int64_t rows = 5, ld8 = round_up(cols, kScaleColumns);
+      const auto both = random_floats(rows * 2 * cols, 1);
+      const DeviceBuffer wide = to_gpu(both), half = to_gpu(narrow(both)),
+                         twice = to_gpu(std::vector<float>(rows, 2));
+      std::vector<uint8_t> bytes[2];
+      std::vector<float> scales[2];
+      for (const bool bf16 : {false, true}) {
+        const DeviceBuffer y = poisoned(static_cast<size_t>(rows * cols) * 2),
+                           x8 = poisoned(static_cast<size_t>(rows * ld8)), scale = poisoned(rows * 4);
+        GatedArgs a;
+        a.rows = rows, a.cols = cols, a.gate = {bf16 ? half.data() : wide.data(), 2 * cols, bf16, 1, 0};
+        a.gate.row_scale = twice.as<float>();
+        a.y = y.as<uint16_t>(), a.ldy = cols, a.form.kind = kind;
+        a.codes.x8 = x8.data(), a.codes.ld8 = ld8, a.codes.token_scale = scale.as<float>();
+        ops.gated(a, gpu()->stream());
+        bytes[bf16] = kind == Kind::kNone ? from_gpu<uint8_t>(y, static_cast<size_t>(rows * cols) * 2)
+                                          : from_gpu<uint8_t>(x8, static_cast<size_t>(rows * ld8));
+        if (kind != Kind::kNone) scales[bf16] = from_gpu<float>(scale, static_cast<size_t>(rows));
+      }
+      EXPECT_EQ(bytes[0], bytes[1]) << cols << " form " << static_cast<int>(kind);
+      EXPECT_EQ(scales[0], scales[1]);
+    }
+}
+
 }  // namespace
 }  // namespace roundel

@@ -133,8 +133,9 @@ struct Ops {
       return Isa::div(Isa::load(x + at), s);
     };
     if constexpr (L == 16) {
-      // A division of 16 lanes takes 16 cycles, of 8 lanes no more than the check below. A product with 1 / scale is within 3 * 2^-24 of the quotient, relatively, so it rounds to the same code unless it lies
-      // next to a half: below 129, where codes differ, 2^-15 is more than that.
+      // A division of 16 lanes takes 16 cycles, of 8 lanes no more than the check below. A product with 1 / scale is within
+      // 3 * 2^-24 of the quotient, relatively, so it rounds to the same code unless it lies next to a half: below 129, where
+      // codes differ, 2^-15 is more than that.
       const bool plain = zero_point == 0 && scale > 1e-30f && scale < 1e30f;
       const F inverse = Isa::set1(1.0f / scale), near_half = Isa::set1(0.5f - 0x1p-15f);
       const I magnitude = Isa::iset1(0x7fffffff);

@@ -79,7 +79,7 @@ __device__ __forceinline__ uint2 four_bf16(const float4& v) {
 }
 
 template <int kThreads, int kPer>
-__global__ void __launch_bounds__(kThreads) norm_kernel(const NormArgs a) {
+__global__ void __launch_bounds__(kThreads, kPer <= 2 ? 1024 / kThreads : 1) norm_kernel(const NormArgs a) {
   __shared__ float scratch[32];
   Token<kThreads, kPer> x;
   float4 gain[kPer];  // read while the kernel before still runs: nobody writes weights
@@ -124,7 +124,8 @@ __global__ void __launch_bounds__(kThreads) norm_kernel(const NormArgs a) {
 }
 
 template <int kThreads, int kPer>
-__global__ void __launch_bounds__(kThreads) quantize_kernel(const QuantizeArgs a) {
+__global__ void __launch_bounds__(kThreads, kPer <= 2 ? 1024 / kThreads : 1)
+    quantize_kernel(const QuantizeArgs a) {
   __shared__ float scratch[32];
   let_next_start();
   wait_for_previous();
@@ -141,7 +142,7 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(const QuantizeArgs a
 }
 
 __device__ __forceinline__ float gate_of(float g, bool gelu) {
-  if (!gelu) return g / (1.0f + __expf(-g));
+  if (!gelu) return __fdividef(g, 1.0f + __expf(-g));
   return 0.5f * g * (1.0f + tanhf(0.7978845608f * (g + 0.044715f * g * g * g)));
 }
 
@@ -167,6 +168,68 @@ __global__ void __launch_bounds__(kThreads) gated_kernel(const GatedArgs a) {
 #pragma unroll
   for (int k = 0; k < kPer; ++k)
     if (x.column(k) < a.ldy) *reinterpret_cast<uint2*>(a.y + row * a.ldy + x.column(k)) = four_bf16(x.v[k]);
+}
+
+// Gate and up of bf16 in alternating blocks of 8: a thread reads both of 8 columns, 32 bytes in a row.
+template <int kThreads, int kPer>
+__global__ void __launch_bounds__(kThreads, 1024 / kThreads) gated_blocks_kernel(const GatedArgs a) {
+  static_assert(kPairRows == 8);
+  __shared__ float scratch[32];
+  let_next_start();
+  wait_for_previous();
+  const int64_t row = blockIdx.x;
+  const int cols = static_cast<int>(a.cols);
+  const auto* from = static_cast<const uint4*>(a.gate.data) + row * (a.gate.ld / 8);
+  const float scale = a.gate.row_scale ? a.gate.row_scale[row] : 1.0f;
+  uint4 gate[kPer], up[kPer];
+#pragma unroll
+  for (int k = 0; k < kPer; ++k) {
+    const int block = static_cast<int>(threadIdx.x) + k * kThreads;
+    gate[k] = up[k] = {0, 0, 0, 0};
+    if (block * 8 < cols) gate[k] = __ldcs(from + 2 * block), up[k] = __ldcs(from + 2 * block + 1);
+  }
+  float v[kPer][8], top = 0;
+#pragma unroll
+  for (int k = 0; k < kPer; ++k) {
+    const uint32_t g[4] = {gate[k].x, gate[k].y, gate[k].z, gate[k].w},
+                   u[4] = {up[k].x, up[k].y, up[k].z, up[k].w};
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float x = __uint_as_float(i % 2 ? g[i / 2] & 0xffff0000u : g[i / 2] << 16) * scale;
+      const float y = __uint_as_float(i % 2 ? u[i / 2] & 0xffff0000u : u[i / 2] << 16) * scale;
+      v[k][i] = gate_of(x, a.gelu) * y;
+      top = fmaxf(top, fabsf(v[k][i]));
+    }
+  }
+  const bool rounds = a.form.kind != DeviceForm::Kind::kNone;
+  Quantizer q;
+  if (rounds) q = make_quantizer(a.form, a.form.scale > 0 ? 0.0f : block_reduce<true>(top, scratch), 0, 0);
+  if (rounds && threadIdx.x == 0) a.codes.token_scale[row] = q.scale;
+#pragma unroll
+  for (int k = 0; k < kPer; ++k) {
+    const int64_t column = (int64_t{threadIdx.x} + k * kThreads) * 8;
+    if (rounds) {
+      if (column >= a.codes.ld8) continue;
+      uint8_t* to = a.codes.x8 + row * a.codes.ld8 + byte_place(column);
+#pragma unroll
+      for (int i = 0; i < 4; ++i)  // the four pairs of eight columns are 32 bytes apart
+        *reinterpret_cast<uint16_t*>(to + i * 32) = q.bytes(v[k][2 * i], v[k][2 * i + 1]);
+    } else if (column < a.ldy) {
+      uint32_t out[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        out[i] = float_to_bf16_bits(v[k][2 * i]) | uint32_t{float_to_bf16_bits(v[k][2 * i + 1])} << 16;
+      *reinterpret_cast<uint4*>(a.y + row * a.ldy + column) = {out[0], out[1], out[2], out[3]};
+    }
+  }
+}
+
+bool blocks_fit(const GatedArgs& a) {
+  const bool rounds = a.form.kind != DeviceForm::Kind::kNone;
+  return !a.up.data && a.gate.bf16 && a.gate.parts == 1 && a.gate.ld % 8 == 0 &&
+         reinterpret_cast<uintptr_t>(a.gate.data) % 16 == 0 && a.cols % 8 == 0 && a.cols <= 16384 &&
+         (rounds ? a.codes.x8 && a.form.group == 0 && a.form.kind != DeviceForm::Kind::kInt8Asym
+                 : a.ldy % 8 == 0);
 }
 
 bool form_fits(const DeviceForm& form, const DeviceCodes& to) {
@@ -199,7 +262,7 @@ struct Choice {
 bool norm_in_registers(const NormArgs& a, DeviceStream stream) {
   constexpr Choice<NormArgs> kChoices[] = {{norm_kernel<1024, 1>, 1024},
                                            {norm_kernel<1024, 4>, 1024},
-                                           {norm_kernel<256, 4>, 256},
+                                           {norm_kernel<512, 2>, 512},
                                            {norm_kernel<512, 4>, 512},
                                            {norm_kernel<512, 8>, 512}};
   if (a.ld % 4 != 0 || a.ldy % 4 != 0 || a.ldy_float % 4 != 0 || !matrix_fits(a.delta) ||
@@ -211,7 +274,7 @@ bool norm_in_registers(const NormArgs& a, DeviceStream stream) {
 bool quantize_in_registers(const QuantizeArgs& a, DeviceStream stream) {
   constexpr Choice<QuantizeArgs> kChoices[] = {{quantize_kernel<1024, 1>, 1024},
                                                {quantize_kernel<1024, 4>, 1024},
-                                               {quantize_kernel<256, 4>, 256},
+                                               {quantize_kernel<512, 2>, 512},
                                                {quantize_kernel<512, 4>, 512},
                                                {quantize_kernel<512, 8>, 512}};
   if (a.order || a.form.kind == DeviceForm::Kind::kNone || a.ldx % 4 != 0 ||
@@ -226,6 +289,11 @@ bool gated_in_registers(const GatedArgs& a, DeviceStream stream) {
                                             {gated_kernel<256, 4>, 256},
                                             {gated_kernel<512, 4>, 512},
                                             {gated_kernel<512, 8>, 512}};
+  if (blocks_fit(a)) {
+    launch(a.cols <= 8192 ? gated_blocks_kernel<512, 2> : gated_blocks_kernel<512, 4>,
+           static_cast<unsigned>(a.rows), 512, 0, stream, "gated", a);
+    return true;
+  }
   if (!matrix_fits(a.gate) || !matrix_fits(a.up) || a.ldy % 4 != 0 || !form_fits(a.form, a.codes))
     return false;
   return start(a.rows, a.cols, a, stream, "gated", [&](int i) { return kChoices[i]; });

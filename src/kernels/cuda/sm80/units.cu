@@ -171,6 +171,48 @@ __global__ void __launch_bounds__(256) unpack_kernel(const UnitLayout u, const u
     }
 }
 
+// 4-bit codes with BF16 scales, one or two sets a unit: a thread takes 16 bytes of a lane, four steps of 16 columns of two
+// rows, exchanges them for one step of four lanes and writes 16 columns of each row.
+template <int kSets, bool kZero>
+__global__ void __launch_bounds__(256)
+    unpack_int4_kernel(const uint8_t* packed, int tile0, int tiles, int units_k, int last_row, int k,
+                       uint16_t* w, int64_t ldw) {
+  let_next_start();
+  wait_for_previous();
+  constexpr int kBytes = 1024 + kSets * 16 * (kZero ? 3 : 2);
+  const int i = blockIdx.x * 256 + threadIdx.x, lane = i % 32, half = i / 32 % 2, unit = i / 64;
+  const int tile = unit / units_k, unit_k = unit - tile * units_k, set = kSets == 2 ? half : 0;
+  if (tile >= tiles) return;
+  const uint8_t* at = packed + (int64_t{tile0 + tile} * units_k + unit_k) * kBytes;
+  const uint4 loaded = *reinterpret_cast<const uint4*>(at + half * 512 + lane * 16);
+  uint32_t words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
+  transpose4(words);
+  const int column = unit_k * 128 + half * 64 + lane % 4 * 16;
+#pragma unroll
+  for (int high = 0; high < 2; ++high) {
+    const int in_tile = lane / 4 + 8 * high, row = tile * 16 + in_tile;
+    const uint16_t bits = *reinterpret_cast<const uint16_t*>(at + 1024 + (set * 16 + in_tile) * 2);
+    const __nv_bfloat162 scale = __bfloat162bfloat162(__ushort_as_bfloat16(bits));
+    const int zero = kZero ? static_cast<int8_t>(at[1024 + kSets * 32 + set * 16 + in_tile]) : 0;
+    const __nv_bfloat162 offset = __float2bfloat162_rn(static_cast<float>(136 + zero));
+    if (row >= last_row) continue;
+#pragma unroll
+    for (int upper = 0; upper < 2; ++upper) {
+      uint32_t out[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {  // 128 + code; less 136 is exact, and the product is rounded once
+        const uint32_t two = (words[j] >> (8 * high + 4 * upper) & 0x000F000Fu) | 0x43004300u;
+        const __nv_bfloat162 v =
+            __hmul2(__hsub2(reinterpret_cast<const __nv_bfloat162&>(two), offset), scale);
+        const int c = column + upper * 8 + 2 * j;
+        out[j] = reinterpret_cast<const uint32_t&>(v) & (c + 1 < k ? ~0u : c < k ? 0xffffu : 0u);
+      }
+      if (column + upper * 8 < ldw)
+        *reinterpret_cast<uint4*>(w + row * ldw + column + upper * 8) = {out[0], out[1], out[2], out[3]};
+    }
+  }
+}
+
 // Plain rows of bytes as bf16: a thread takes 16 bytes, four of each 16 of 64 columns; four of them hold the 64.
 __global__ void __launch_bounds__(256)
     widen_rows_kernel(const UnitLayout u, const uint8_t* packed, int64_t row0, int64_t rows, uint16_t* w,
@@ -255,10 +297,17 @@ void unpack_units(const LinearProblem& p, const uint8_t* packed, int64_t row0, i
   if (u.rows)
     return launch(widen_rows_kernel, blocks(rows * row_bytes(u) / 16), 256, 0, stream, "unpacking", u, packed,
                   row0, rows, w, ldw);
+  const int64_t tiles = (rows + kUnitRows - 1) / kUnitRows;  // row0 is a multiple of 32
+  if (u.bits == 4 && !u.wide_scale && (u.sets == 1 || u.sets == 2) && tiles * u.units_k * 64 < INT32_MAX) {
+    const auto fast = u.sets == 1 ? (u.zero ? unpack_int4_kernel<1, true> : unpack_int4_kernel<1, false>)
+                                  : (u.zero ? unpack_int4_kernel<2, true> : unpack_int4_kernel<2, false>);
+    return launch(fast, blocks(tiles * u.units_k * 64), 256, 0, stream, "unpacking", packed,
+                  static_cast<int>(row0 / kUnitRows), static_cast<int>(tiles), static_cast<int>(u.units_k),
+                  static_cast<int>(rows), static_cast<int>(u.k), w, ldw);
+  }
   const auto kernel = u.bits == 4 ? unpack_kernel<4, false>
                       : u.e4m3    ? unpack_kernel<8, true>
                                   : unpack_kernel<8, false>;
-  const int64_t tiles = (rows + kUnitRows - 1) / kUnitRows;  // row0 is a multiple of 32
   launch(kernel, blocks(tiles * u.units_k * 64), 256, 0, stream, "unpacking", u, packed, row0, rows, w, ldw);
 }
 

@@ -59,6 +59,36 @@ __device__ __forceinline__ void tensor_copy(uint32_t to, const CUtensorMap* map,
       "l"(map), "r"(column), "r"(row), "r"(barrier)
       : "memory");
 }
+// Units of column `k` (in units) and of rows from `row` on, one after another.
+__device__ __forceinline__ void units_copy(uint32_t to, const CUtensorMap* map, int k, int row, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
+      "[%1, {%2, %3, %4}], [%5];" ::"r"(to),
+      "l"(map), "r"(0), "r"(k), "r"(row), "r"(barrier)
+      : "memory");
+}
+
+// A box from shared memory to a matrix, as a group of its own.
+__device__ __forceinline__ void tensor_store(const CUtensorMap* map, int column, int row, uint32_t from) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];\n"
+      "cp.async.bulk.commit_group;" ::"l"(map),
+      "r"(column), "r"(row), "r"(from)
+      : "memory");
+}
+
+// What blocks of a kernel tell one another through memory: a number of this launch (launch_mark). One thread leaves it after
+// a barrier of the threads whose writes it stands for; the one that waits takes it away, and a barrier follows.
+__device__ __forceinline__ void leave_mark(uint64_t* at, uint64_t mark) {
+  asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(mark) : "memory");
+}
+__device__ __forceinline__ void take_mark(uint64_t* at, uint64_t mark) {
+  uint64_t found = 0;
+  while (found != mark)
+    asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(found) : "l"(at) : "memory");
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(uint64_t{0}) : "memory");
+}
+
 __device__ __forceinline__ void group_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }

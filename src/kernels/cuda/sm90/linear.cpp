@@ -1,10 +1,12 @@
-// sm90_units: quantized weights on Hopper. Few tokens go to small.cuh; many go through bf16 rows and cuBLASLt.
+// sm90_units: quantized weights on Hopper. Few tokens go to small.cuh, wide.cuh and bytes.cuh, many of 4-bit weights to
+// many.cuh; the rest through bf16 rows and cuBLASLt.
 #include <algorithm>
 
 #include "base/error.h"
 #include "kernels/cuda/common/launch.h"
 #include "kernels/cuda/sm80/kernels.h"
 #include "kernels/cuda/sm90/bytes.h"
+#include "kernels/cuda/sm90/many.h"
 #include "kernels/cuda/sm90/small.h"
 #include "kernels/cuda/sm90/tensor_map.h"
 #include "kernels/cuda/sm90/tiles.h"
@@ -75,9 +77,15 @@ bool rounds_gate(const LinearProblem& p, const DeviceForm& form, int64_t m, cons
 }
 
 bool fuses_gate(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
+  if (m > kSmallMaxTokens) return many_weights(unit_layout(p)) && p.n % 16 == 0;
   if (goes_wide(unit_layout(p), m)) return true;
   return m <= kSmallMaxTokens &&
          choose_small_tiles(unit_layout(p), std::min(m, kSmallAtOnce), 1, true, info).stages > 0;
+}
+
+size_t workspace(const LinearProblem& p, int64_t m) {
+  const bool many = m > kSmallMaxTokens && many_weights(unit_layout(p));
+  return std::max(unpacked_workspace(p, m), many ? many_workspace() : 0);
 }
 
 // A block reads all of a token's residual, so only one token's.
@@ -86,6 +94,20 @@ bool fuses_norm(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
 }
 bool adds(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
   return m == 1 && choose_small_tiles(unit_layout(p), m, 1, false, info).stages > 0;
+}
+
+// Where blocks that share rows can join their results, a whole one is made as parts are.
+struct WideChoice {
+  WideTiles tiles;
+  int parts = 1;
+};
+WideChoice choose_wide(const UnitLayout& u, int64_t m, int parts, bool gated, size_t space,
+                       const DeviceInfo& info) {
+  if (parts == 1 && !gated) {
+    const WideTiles joined = choose_wide_tiles(u, m, kMostParts, info);
+    if (wide_joins(u, m, joined, space, info)) return {joined, kMostParts};
+  }
+  return {choose_wide_tiles(u, m, parts, info), parts};
 }
 
 int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a, const DeviceInfo& info,
@@ -101,11 +123,13 @@ int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a
       return tiles.splits;
     }
     if (goes_wide(u, a.m) && wide_fits(u, a)) {
-      const WideTiles tiles = a.tiles
-                                  ? wide_tiles(*a.tiles)
-                                  : choose_wide_tiles(u, a.m, a.y_bf16 || a.gated ? 1 : a.max_parts, info);
-      run_wide(u, packed, a, tiles, stream);
-      return tiles.splits;
+      DeviceLinearArgs part = a;
+      if (a.y_bf16 || a.gated) part.max_parts = 1;
+      const WideTiles tiles =
+          a.tiles ? wide_tiles(*a.tiles)
+                  : choose_wide(u, a.m, part.max_parts, a.gated, a.workspace_bytes, info).tiles;
+      run_wide(u, packed, part, tiles, stream);
+      return std::min(tiles.splits, part.max_parts);
     }
     DeviceLinearArgs part = a;  // 32 tokens at a time
     part.m = std::min(a.m, kSmallAtOnce);
@@ -114,6 +138,10 @@ int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a
       run_small(u, packed, rows_of(a, first, std::min(a.m - first, part.m)), tiles, stream);
       if (first + part.m >= a.m) return tiles.splits;
     }
+  }
+  if (const UnitLayout u = unit_layout(p); a.m > kSmallMaxTokens && many_fits(u, a)) {
+    run_many(u, packed, a, choose_many_tiles(u, a.m, info), info, stream);
+    return 1;
   }
   CHECK(!a.gated && !a.residual && !a.add);
   return multiply_units(p, packed, a, info, stream);
@@ -146,9 +174,11 @@ TileChoice tile_choice(const LinearProblem& p, const TileUse& use, const DeviceI
     case Part::kSmall:
       return choice(kSmallName, m, measured_small(u, m, parts, info),
                     choose_small_tiles(u, m, parts, use.gated, info));
-    case Part::kWide:
-      return choice(kWideName, use.m, measured_wide(u, use.m, parts, info),
-                    choose_wide_tiles(u, use.m, parts, info));
+    case Part::kWide: {
+      const WideChoice wide = choose_wide(u, use.m, parts, use.gated, workspace(p, use.m), info);
+      return {tile_key(kWideName, u, use.m, wide.parts == 1), numbers(wide.tiles),
+              measured_wide(u, use.m, wide.parts, info).source};
+    }
     case Part::kBytes:
       return choice(kBytesName, use.m, measured_bytes(u, use.m, parts, info),
                     choose_bytes_tiles(u, use.m, parts, info));
@@ -164,8 +194,14 @@ std::vector<Tiles> tile_choices(const LinearProblem& p, const TileUse& use, cons
   switch (part_for(u, use, info)) {
     case Part::kSmall:
       return small_choices(u, std::min(use.m, kSmallAtOnce), parts, info);
-    case Part::kWide:
-      return wide_choices(u, use.m, parts, info);
+    case Part::kWide: {
+      const size_t space = workspace(p, use.m);
+      const int most = choose_wide(u, use.m, parts, use.gated, space, info).parts;
+      std::vector<Tiles> all = wide_choices(u, use.m, most, info);
+      if (most > parts)
+        std::erase_if(all, [&](const Tiles& t) { return !wide_joins(u, use.m, wide_tiles(t), space, info); });
+      return all;
+    }
     case Part::kBytes: {  // blocks that round the gate must not lose that
       const BytesTiles now = choose_bytes_tiles(u, use.m, 1, info);
       return bytes_choices(u, use.m, parts, use.gated && bytes_run_together(u, use.m, now, info), info);
@@ -290,7 +326,7 @@ void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
 
 namespace roundel {
 extern const DeviceLinearKernel kSm90Units = {
-    "sm90_units_mma", cuda::supports,           cuda::units_bytes, cuda::pack_units,  cuda::unpack_unit_rows,
-    cuda::fuses_gate, cuda::rounds_gate,        cuda::fuses_norm,  cuda::adds,        cuda::takes_bytes,
-    cuda::wants_x16,  cuda::unpacked_workspace, cuda::run,         cuda::tile_choice, cuda::tile_choices};
+    "sm90_units_mma", cuda::supports,    cuda::units_bytes, cuda::pack_units,  cuda::unpack_unit_rows,
+    cuda::fuses_gate, cuda::rounds_gate, cuda::fuses_norm,  cuda::adds,        cuda::takes_bytes,
+    cuda::wants_x16,  cuda::workspace,   cuda::run,         cuda::tile_choice, cuda::tile_choices};
 }  // namespace roundel

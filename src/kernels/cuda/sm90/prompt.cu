@@ -1,6 +1,7 @@
-// Attention of a prompt on the warpgroup tensor cores: a warpgroup takes 64 queries of a head, two of them (heads that
-// share keys) one block; keys come in tiles of 64. Scores of the next tile are multiplied while the softmax of this one
-// runs (FlashAttention-3; Shah et al. 2024). Scores and sums are float, weights are rounded to bf16 for the second product.
+// Attention of a prompt on the warpgroup tensor cores: a warpgroup takes 64 queries of a head; three of them, of heads
+// that share keys or of the next 64 queries, are one block; keys come in tiles of 64. Scores of the next tile are
+// multiplied while the softmax of this one runs (FlashAttention-3; Shah et al. 2024). Scores and sums are float, weights
+// are rounded to bf16 for the second product.
 #include "kernels/cuda/common/cache.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/sm80/kernels.h"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr int kTile = 64;             // queries of a warpgroup, and keys
 static_assert(kTile == kPageTokens);  // a tile of keys is a page's
+constexpr int kGroups = 3, kThreads = kGroups * 128;
 
 __device__ __forceinline__ float fast_exp2(float x) {
   float y;
@@ -19,11 +21,11 @@ __device__ __forceinline__ float fast_exp2(float x) {
 }
 
 // Rows of kD bf16 as tiles of 64 columns in the 128-byte swizzle.
-template <int kD>
+template <int kD, int kStep>
 __device__ __forceinline__ void load_tile(uint32_t to, const uint16_t* from, int64_t stride, int rows,
-                                          int thread, int threads) {
+                                          int thread) {
   constexpr int kPieces = kD / 8;
-  for (int i = thread; i < kTile * kPieces; i += threads) {
+  for (int i = thread; i < kTile * kPieces; i += kStep) {
     const int row = i / kPieces, piece = i % kPieces;
     copy_async16(to + piece / 8 * kTile * 128 + row * 128 + ((piece % 8) ^ (row % 8)) * 16,
                  from + min(row, rows - 1) * stride + piece * 8);
@@ -73,23 +75,26 @@ __device__ __forceinline__ void weigh(float (&s)[32], Running& run, float (&shri
   }
 }
 
-template <int kD, int kHeads>
-__global__ void __launch_bounds__(kHeads * 128, 1) prompt_kernel(const DeviceAttentionArgs a) {
+template <int kD>
+__global__ void __launch_bounds__(kThreads, 1) prompt_kernel(const DeviceAttentionArgs a) {
   extern __shared__ uint8_t unaligned[];
   let_next_start();
   wait_for_previous();
-  constexpr int kTileBytes = kTile * kD * 2, kThreads = kHeads * 128;
+  constexpr int kTileBytes = kTile * kD * 2;
   const uint32_t base = (shared_address(unaligned) + 1023) / 1024 * 1024,
-                 keys_at = base + kHeads * kTileBytes, values_at = keys_at + 2 * kTileBytes;
+                 keys_at = base + kGroups * kTileBytes, values_at = keys_at + 2 * kTileBytes;
   const int tid = threadIdx.x, lane = tid % 32, group = __shfl_sync(~0u, tid / 128, 0);
-  const int head = blockIdx.y * kHeads + group;
-  const int kv_head = static_cast<int>(blockIdx.y) * kHeads / static_cast<int>(a.heads / a.kv_heads);
-  const int tile = gridDim.x - 1 - blockIdx.x;  // the longest first
+  // Work of a key/value head: tiles of queries, and within one its heads. The longest of all heads first.
+  const int tokens = static_cast<int>(a.tokens), kv_head = blockIdx.x;
+  const int sharing = static_cast<int>(a.heads / a.kv_heads), all = (tokens + kTile - 1) / kTile * sharing;
+  const int first_unit = (gridDim.y - 1 - blockIdx.y) * kGroups, unit = min(first_unit + group, all - 1);
+  const int head = kv_head * sharing + unit % sharing;
   const TokenInfo info = a.info[0];
-  const int start = info.position, q0 = tile * kTile, q_rows = min(kTile, static_cast<int>(a.tokens) - q0);
-  const int window = static_cast<int>(a.window),
-            end = start + q0 + q_rows;  // keys that any query of the tile sees
-  const int first = window > 0 ? max(0, start + q0 + 1 - window) / kTile : 0,
+  const int start = info.position, q0 = unit / sharing * kTile, q_rows = min(kTile, tokens - q0);
+  const int window = static_cast<int>(a.window);
+  // Keys that any query of the block sees.
+  const int end = start + min((min(first_unit + kGroups, all) - 1) / sharing * kTile + kTile, tokens);
+  const int first = window > 0 ? max(0, start + first_unit / sharing * kTile + 1 - window) / kTile : 0,
             tiles = (end + kTile - 1) / kTile;
   const auto in_page = [&](int t, bool is_value) {
     return reinterpret_cast<const uint16_t*>(info.pages[t]) +
@@ -98,14 +103,14 @@ __global__ void __launch_bounds__(kHeads * 128, 1) prompt_kernel(const DeviceAtt
 
   const auto load_keys = [&](int t) {
     if (t < tiles)
-      load_tile<kD>(keys_at + t % 2 * kTileBytes, in_page(t, false), kD, end - t * kTile, tid, kThreads);
+      load_tile<kD, kThreads>(keys_at + t % 2 * kTileBytes, in_page(t, false), kD, end - t * kTile, tid);
   };
   const auto load_values = [&](int t) {
     if (t < tiles)
-      load_tile<kD>(values_at + t % 2 * kTileBytes, in_page(t, true), kD, end - t * kTile, tid, kThreads);
+      load_tile<kD, kThreads>(values_at + t % 2 * kTileBytes, in_page(t, true), kD, end - t * kTile, tid);
   };
-  load_tile<kD>(base + group * kTileBytes, a.q + (int64_t{q0} * a.heads + head) * kD, a.heads * kD, q_rows,
-                tid % 128, 128);
+  load_tile<kD, 128>(base + group * kTileBytes, a.q + (int64_t{q0} * a.heads + head) * kD, a.heads * kD,
+                     q_rows, tid % 128);
   load_keys(first);
   commit_copies();
   load_keys(first + 1);
@@ -134,7 +139,8 @@ __global__ void __launch_bounds__(kHeads * 128, 1) prompt_kernel(const DeviceAtt
   const int position = start + q0 + tid % 128 / 32 * 16 + lane / 4;
   const auto soften = [&](int t) {
     const int key0 = t * kTile;
-    const bool masked = key0 + kTile - 1 > start + q0 || (window > 0 && key0 <= end - 1 - window);
+    const bool masked =
+        key0 + kTile - 1 > start + q0 || (window > 0 && key0 <= start + q0 + kTile - 1 - window);
     weigh(s, run, shrink, scale, masked, key0 + lane % 4 * 2, position, window);
   };
   const auto pack = [&] {
@@ -182,7 +188,7 @@ __global__ void __launch_bounds__(kHeads * 128, 1) prompt_kernel(const DeviceAtt
     weight += __shfl_xor_sync(~0u, weight, 1);
     weight += __shfl_xor_sync(~0u, weight, 2);
     const int row = position - start - q0 + 8 * r;
-    if (row >= q_rows) continue;
+    if (row >= q_rows || first_unit + group >= all) continue;
     uint16_t* to = a.out + (q0 + row) * a.ldo + int64_t{head} * kD + lane % 4 * 2;
 #pragma unroll
     for (int d = 0; d < kD / 8; ++d)
@@ -191,12 +197,12 @@ __global__ void __launch_bounds__(kHeads * 128, 1) prompt_kernel(const DeviceAtt
   }
 }
 
-template <int kD, int kHeads>
+template <int kD>
 void start(const DeviceAttentionArgs& a, DeviceStream stream) {
-  const dim3 grid(static_cast<unsigned>((a.tokens + kTile - 1) / kTile),
-                  static_cast<unsigned>(a.heads / kHeads));
-  launch(prompt_kernel<kD, kHeads>, grid, kHeads * 128,
-         static_cast<size_t>(1024 + (kHeads + 4) * kTile * kD * 2), stream, "prompt attention", a);
+  const int64_t units = (a.tokens + kTile - 1) / kTile * (a.heads / a.kv_heads);
+  const dim3 grid(static_cast<unsigned>(a.kv_heads), static_cast<unsigned>((units + kGroups - 1) / kGroups));
+  launch(prompt_kernel<kD>, grid, kThreads, static_cast<size_t>(1024 + (kGroups + 4) * kTile * kD * 2),
+         stream, "prompt attention", a);
 }
 
 }  // namespace
@@ -206,10 +212,7 @@ bool group_attention_fits(const DeviceAttentionArgs& a) {
 }
 
 void group_attention(const DeviceAttentionArgs& a, DeviceStream stream) {
-  const bool two = a.heads / a.kv_heads % 2 == 0;
-  const auto go =
-      a.head_dim == 64 ? (two ? start<64, 2> : start<64, 1>) : (two ? start<128, 2> : start<128, 1>);
-  go(a, stream);
+  (a.head_dim == 64 ? start<64> : start<128>)(a, stream);
 }
 
 }  // namespace roundel::cuda

@@ -89,7 +89,7 @@ __device__ __forceinline__ void offsets_of(uint32_t unit, int set, __nv_bfloat16
 
 // kUnits: runs of 128 columns of a stage. kSets: groups in a run of 4-bit codes, 1 or 2.
 template <Codes kCodes, int kN, int kGroups, int kUnits, int kSets = 1, bool kZero = false>
-__global__ void __launch_bounds__(kGroups * 128, kSets == 2 && kN == 64 ? 1 : 4 / kGroups)
+__global__ void __launch_bounds__(kGroups * 128, wide_blocks(kSets, kN, kGroups))
     wide_kernel(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap rows_of_bytes,
                 const WideArgs p) {
   extern __shared__ uint8_t unaligned[];
@@ -241,17 +241,47 @@ __global__ void __launch_bounds__(kGroups * 128, kSets == 2 && kN == 64 ? 1 : 4 
     }
   __syncthreads();
   const int64_t row0 = static_cast<int64_t>(blockIdx.x) * rows, all = p.gated ? p.n / 2 : p.n;
-  const int fours = rows / 4;
-  for (int at = tid; at < p.m * fours; at += kThreads) {
+  const int fours = rows / 4, splits = gridDim.y, mine = blockIdx.y;
+  int begin = 0, end = p.m;  // tokens that this block writes
+  const int64_t stride = p.m * all;
+  float* sums_of_all = p.sums + row0;
+  // Blocks that share rows and leave no parts: each adds what all have done of its share of the tokens, in order.
+  if (p.ready) {
+    begin = p.m * mine / splits, end = p.m * (mine + 1) / splits;
+    for (int at = tid; at < p.m * fours; at += kThreads) {
+      const int token = at / fours, i = at % fours * 4;
+      if (row0 + i < all && (token < begin || token >= end))
+        *reinterpret_cast<float4*>(sums_of_all + mine * stride + token * all + i) =
+            *reinterpret_cast<const float4*>(out + token * pitch + i);
+    }
+    __syncthreads();
+    if (tid < splits && tid != mine) {
+      leave_mark(p.ready + (mine * splits + tid) * gridDim.x + blockIdx.x, p.mark);
+      take_mark(p.ready + (tid * splits + mine) * gridDim.x + blockIdx.x, p.mark);
+    }
+    __syncthreads();
+  }
+  for (int at = begin * fours + tid; at < end * fours; at += kThreads) {
     const int token = at / fours, i = at % fours * 4;
     if (row0 + i >= all) continue;
-    const float4 v = *reinterpret_cast<const float4*>(out + token * pitch + i);
+    float4 v = *reinterpret_cast<const float4*>(out + token * pitch + i);
+    if (p.ready) {
+      const float4 own = v;
+      v = {0, 0, 0, 0};
+#pragma unroll 4
+      for (int part = 0; part < splits; ++part) {
+        const auto* of = reinterpret_cast<const float4*>(sums_of_all + part * stride + token * all + i);
+        const float4 w = part == mine ? own : __ldcg(of);
+        v.x += w.x, v.y += w.y, v.z += w.z, v.w += w.w;
+      }
+    }
     const int64_t to = token * p.ldy + row0 + i;
     if (p.gated || p.y_bf16) {
       *reinterpret_cast<uint2*>(static_cast<uint16_t*>(p.y) + to) = {pack_bf16(v.x, v.y),
                                                                      pack_bf16(v.z, v.w)};
     } else {
-      *reinterpret_cast<float4*>(static_cast<float*>(p.y) + blockIdx.y * p.part_stride + to) = v;
+      const int64_t part = p.ready ? 0 : mine * p.part_stride;
+      *reinterpret_cast<float4*>(static_cast<float*>(p.y) + part + to) = v;
     }
   }
 }

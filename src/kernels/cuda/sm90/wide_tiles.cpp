@@ -1,6 +1,8 @@
 // wide.h on the host: which problems, how much shared memory, which tiles.
 #include <algorithm>
 
+#include "kernels/cuda/common/launch.h"
+#include "kernels/cuda/sm90/mark.h"
 #include "kernels/cuda/sm90/tensor_map.h"
 #include "kernels/cuda/sm90/tiles.h"
 
@@ -44,6 +46,15 @@ size_t wide_shared_bytes(const UnitLayout& u, int64_t m, const WideTiles& t) {
   const int64_t tiles = int64_t{t.groups} * 4, width = wide_width(m);
   const int64_t ring = t.stages * (t.units * (width * 256 + tiles * u.unit_bytes) + (tiles + 2) * 8);
   return static_cast<size_t>(1024 + std::max(ring, width * (tiles * 16 + 4) * 4));
+}
+
+bool wide_joins(const UnitLayout& u, int64_t m, const WideTiles& t, size_t space, const DeviceInfo& info) {
+  const int64_t row_blocks = (u.units_n + t.groups * 4 - 1) / (t.groups * 4);
+  const auto room = static_cast<int64_t>((info.shared_memory + 1024) / (wide_shared_bytes(u, m, t) + 1024));
+  const int64_t bytes = t.splits * (m * u.n * 4 + t.splits * u.units_n * 8) + 512;
+  return static_cast<int64_t>(space) >= bytes &&
+         row_blocks * t.splits <=
+             info.multiprocessors * std::min<int64_t>(wide_blocks(u.sets, wide_width(m), t.groups), room);
 }
 
 bool wide_tiles_exist(const UnitLayout& u, const WideTiles& t) {
@@ -107,6 +118,12 @@ void run_wide(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArgs
   w.part_stride = a.part_stride;
   w.y_bf16 = a.y_bf16;
   w.gated = a.gated;
+  if (t.splits > a.max_parts) {
+    Workspace space(a.workspace, a.workspace_bytes);
+    w.sums = static_cast<float*>(space.take(static_cast<size_t>(t.splits * a.m * u.n) * 4));
+    w.ready = static_cast<uint64_t*>(space.take(static_cast<size_t>(t.splits * t.splits * u.units_n) * 8));
+    w.mark = launch_mark();
+  }
   const int width = wide_width(a.m);
   const CUtensorMap x = describe_rows(a.x, MapType::kBF16, a.m, u.k, a.ldx * 2, width);
   const CUtensorMap bytes = u.rows ? describe_rows(packed, MapType::kBytes, u.units_n * kUnitRows,
