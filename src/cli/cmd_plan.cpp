@@ -26,7 +26,6 @@ void add_plan(CLI::App& app) {
   s->quant.declare(*c, "--scheme,--quantize");
   c->add_option("--recipe", s->recipe, "llm-compressor recipe instead of flags")->type_name("FILE");
   c->add_option("--device", s->device, "Where it would run: cpu, cuda or cuda:N")->type_name("DEVICE");
-  declare_int8_activations(*c, s->int8_activations);
   c->add_option("--cache", s->cache, "Folder of what `roundel tune` measured")
       ->envname("ROUNDEL_CACHE")
       ->type_name("DIR");
