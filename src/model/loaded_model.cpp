@@ -34,9 +34,9 @@ LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& o
 void require_int8_activations(Plan& plan, const std::filesystem::path& folder) {
   if (use_int8_activations(plan) > 0) return;
   fail(ErrorCode::kUsage,
-       "--int8-activations: no linear module of {} has integer weights with activations that are not "
-       "quantized "
-       "(as W4A16 and W8A16 have); leave the option out",
+       "--int8-activations: no linear module of {} has integer weights and activations that are not "
+       "quantized, "
+       "as W4A16 and W8A16 have; leave the option out",
        folder.string());
 }
 

@@ -192,6 +192,37 @@ TEST(VectorOps, QuantizersAreBitEqual) {
   });
 }
 
+// Quotients that are a half, or next to one, or no number, or out of reach, of scales of every size.
+TEST(VectorOps, QuotientsNextToAHalfRoundAsTheReferenceDoes) {
+  for (const VectorOps* ops : supported()) {
+    for (int i = 0; i < 400; ++i) {
+      const float scale = std::ldexp(1 + static_cast<float>(random_unit(21, static_cast<uint64_t>(i))),
+                                     i < 40 ? 6 * i - 120 : i % 40 - 30);
+      std::vector<float> x;
+      for (int half = -261; half <= 261; half += 2) {
+        const float middle = 0.5f * static_cast<float>(half) * scale;
+        float up = middle, down = middle;
+        x.push_back(middle);
+        for (int step = 0; step < 4; ++step) {
+          x.push_back(up = std::nextafter(up, 1e38f));
+          x.push_back(down = std::nextafter(down, -1e38f));
+        }
+        x.push_back(middle * (1 + 0x1p-12f));
+      }
+      for (const float far : {0.0f, -0.0f, 1e30f, -3e38f, INFINITY, -INFINITY, std::nanf(""), 1e-40f})
+        x.push_back(far);
+      std::vector<int8_t> codes(x.size()), wanted(x.size());
+      const auto n = static_cast<int64_t>(x.size());
+      ops->quantize_int8_static(x.data(), n, scale, 0, codes.data());
+      reference().quantize_int8_static(x.data(), n, scale, 0, wanted.data());
+      for (size_t j = 0; j < x.size(); ++j) {
+        if (std::isnan(x[j])) continue;
+        ASSERT_EQ(codes[j], wanted[j]) << ops->name << " " << x[j] << " / " << scale;
+      }
+    }
+  }
+}
+
 TEST(VectorOps, QuantizersFollowTheirDefinition) {
   for (const VectorOps* ops : supported()) {
     const float x[] = {-127.5f, 127.5f, 0.5f, 1.5f, -0.5f, -2.5f, 0.0f, 100.2f};

@@ -42,6 +42,7 @@ struct Avx512 {
   ROUNDEL_INLINE F select_less(F a, F b, F yes, F no) {  // a < b ? yes : no
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
   }
+  ROUNDEL_INLINE bool any_greater(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) != 0; }
   ROUNDEL_INLINE I bits(F x) { return _mm512_castps_si512(x); }
   ROUNDEL_INLINE F floats(I x) { return _mm512_castsi512_ps(x); }
 
