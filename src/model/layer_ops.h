@@ -40,7 +40,7 @@ class LayerOps {
   LayerOps(const ModelConfig& config, ThreadPool& pool);
 
   void normalize(const Activations& x, const std::vector<float>& gain, Activations& out) const;
-  // The same as the input of linears: each row is normalized and rounded to the form that they want while it is in the cache.
+  // The same as the input of linears: each row is normalized and rounded to the form that they want while in the cache.
   // `room` takes the floats where they want these. x and room outlive the input, and x stays.
   LinearInput normalized(const Activations& x, const std::vector<float>& gain, Activations& room) const;
   void add(Activations& x, const Activations& delta) const;

@@ -84,7 +84,8 @@ PlanResult make_plan(const std::vector<ModuleInfo>& modules, const PlanRequest& 
 PlanResult merge_plans(const std::vector<PlanResult>& plans, const std::vector<std::string>& names);
 
 // Gives every linear module with integer weights and activations that are not quantized dynamic int8 activations with one
-// scale a token, as W4A8 and W8A8 have; its weights stay what they are. Embeddings stay too. Returns how many modules changed.
+// scale a token, as W4A8 and W8A8 have; its weights stay what they are. Embeddings stay too. Returns how many modules
+// changed.
 int64_t use_int8_activations(Plan& plan);
 
 // describe(scheme), or the dtype of a module that stays dense: "BF16".

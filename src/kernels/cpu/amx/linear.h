@@ -1,5 +1,5 @@
-// y[M,N] = x[M,K] . w[N,K]^T on the matrix unit: int8 codes, 16-bit integers a byte at a time, or BF16 activations and weights
-// decoded to BF16.
+// y[M,N] = x[M,K] . w[N,K]^T on the matrix unit: int8 codes, 16-bit integers a byte at a time, or BF16 activations and
+// weights decoded to BF16.
 //
 // A product of tiles takes 16 tokens x 64 bytes of columns and 64 bytes of columns x 16 rows, and adds to 16 x 16 sums.
 // Two tiles of tokens (A) and two blocks of rows (B) use each loaded tile twice: four products of 16 cycles for four
@@ -19,10 +19,10 @@
 // Integers are exact and folded in the order of linear_int8.h: the same bits as its. Two ways with equal results:
 //   narrow (up to 32 tokens)  two streams of blocks are read once, decoded a tile at a time: bound by memory
 //   wide   (more)             a panel of columns for two blocks serves all tokens
-// 16-bit integers (floats rounded as in linear_int8.h) have one tile of tokens at a time: tmm4 holds their high bytes, signed,
-// tmm5 their low bytes, unsigned, and 256 times the sums of the upper row of tiles plus those of the lower row are the same
-// 32-bit sums as those of AVX-512. Up to 8 tokens fit one tile with both bytes, in half the products: there low bytes are
-// signed too, less 128, and the sums of the weights times 128 are added.
+// 16-bit integers (floats rounded as in linear_int8.h) have one tile of tokens at a time: tmm4 holds their high bytes,
+// signed, tmm5 their low bytes, unsigned, and 256 times the sums of the upper row of tiles plus those of the lower row
+// are the same 32-bit sums as those of AVX-512. Up to 8 tokens fit one tile with both bytes, in half the products: there
+// low bytes are signed too, less 128, and the sums of the weights times 128 are added.
 // A row of a tile does not see the others, so a token's result does not depend on how many come with it.
 #pragma once
 #include <string.h>

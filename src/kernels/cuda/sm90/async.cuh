@@ -60,7 +60,8 @@ __device__ __forceinline__ void tensor_copy(uint32_t to, const CUtensorMap* map,
       : "memory");
 }
 // Units of column `k` (in units) and of rows from `row` on, one after another.
-__device__ __forceinline__ void units_copy(uint32_t to, const CUtensorMap* map, int k, int row, uint32_t barrier) {
+__device__ __forceinline__ void units_copy(uint32_t to, const CUtensorMap* map, int k, int row,
+                                           uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
       "[%1, {%2, %3, %4}], [%5];" ::"r"(to),

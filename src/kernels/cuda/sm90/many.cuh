@@ -14,7 +14,8 @@
 namespace roundel::cuda {
 
 constexpr int kManyWorkers = 256;
-constexpr int kManyThreads = kManyWorkers + 128;  // a warpgroup asks, so that the others may have its registers
+constexpr int kManyThreads =
+    kManyWorkers + 128;             // a warpgroup asks, so that the others may have its registers
 constexpr int kBufferBytes = 4096;  // 32 tokens of 64 rows, on their way to y
 
 // What a block works on, one part of a tile after another: runs [begin, end) of 128 columns.
@@ -77,8 +78,8 @@ __device__ __forceinline__ void pair_scales_of(uint32_t unit, int set, __nv_bflo
 
 // Four 8x8 matrices, each turned over: a lane's two neighbours of a row become neighbours of a column.
 __device__ __forceinline__ void store_turned4(uint32_t at, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(a), "r"(b),
-               "r"(c), "r"(d)
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(a),
+               "r"(b), "r"(c), "r"(d)
                : "memory");
 }
 
@@ -217,7 +218,8 @@ __global__ void __launch_bounds__(kManyThreads, 1)
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    constexpr int kSteps = 2 / kTiles, kParts = 8 / kSteps;  // of 16 columns, multiplied together; such parts of a run
+    constexpr int kSteps = 2 / kTiles,
+                  kParts = 8 / kSteps;  // of 16 columns, multiplied together; such parts of a run
     constexpr int kSlot = kTiles * (kN / 8) * kManyWorkers;  // of a block's sums, four at a time
     const int group = warp / 4;
     auto* slots = reinterpret_cast<float4*>(p.sums) + tid;
@@ -280,7 +282,7 @@ __global__ void __launch_bounds__(kManyThreads, 1)
             for (int t = 0; t < kTiles; ++t) {
               const int step = g * kSteps + i;
               multiply_group<kN>(sums[t], a[g % 4][t][i], b + step / 4 * (kBoxBytes / 16) + step % 4 * 2,
-                                          step > 0 || k > work.begin);
+                                 step > 0 || k > work.begin);
             }
           group_commit();
           // What comes next is read while these are multiplied.
@@ -357,8 +359,7 @@ void start_many(const ManyArgs& a, const ManyTiles& t, unsigned blocks, const CU
   const auto kernel = t.tokens == 256 ? many_kernel<1, 256, kSets, kZero>
                       : t.tiles == 1  ? many_kernel<1, 128, kSets, kZero>
                                       : many_kernel<2, 128, kSets, kZero>;
-  launch(kernel, blocks, kManyThreads, shared_bytes, stream, "linear of many tokens", x, w,
-         y, a);
+  launch(kernel, blocks, kManyThreads, shared_bytes, stream, "linear of many tokens", x, w, y, a);
 }
 
 }  // namespace roundel::cuda

@@ -13,8 +13,8 @@ namespace roundel::cuda {
 enum class MapType : uint8_t { kBytes, kBF16 };
 
 // A row-major matrix, rows `pitch` bytes apart, that is copied in boxes of box_rows rows (up to 256) and 128 or 64 bytes
-// of columns, in the swizzle of as many bytes; what lies outside of the matrix is read as zeros. Throws Error(kDevice) where the copy
-// engine cannot: base and pitch must be multiples of 16 bytes.
+// of columns, in the swizzle of as many bytes; what lies outside of the matrix is read as zeros. Throws Error(kDevice)
+// where the copy engine cannot: base and pitch must be multiples of 16 bytes.
 CUtensorMap describe_rows(const void* data, MapType type, int64_t rows, int64_t columns, int64_t pitch,
                           int box_rows, int box_bytes = 128);
 
