@@ -42,7 +42,8 @@ MemoryPlan plan_memory(const ModelFiles& files, const Calibration& calibration, 
   // Floats, the quantized linears, and a dense layer in the source's type.
   n.layer = sizes.layer * (4 + 1 + (use.aims || use.smooths || !calibration.propagate_error ? 2 : 0));
   n.statistics = sizes.widest * 9;
-  if (use.second) n.statistics += k * k * 16 + sizes.widest * 4;  // H and U in floats, the factor in double
+  // H and U in floats, the factor in double; freed buffers that the allocator keeps.
+  if (use.second) n.statistics += k * k * 16 + sizes.widest * 4 + (uint64_t{16} << 20);
   if (use.aims) n.statistics += k * k * 16 + sizes.widest * 12;
   if (use.inputs) n.statistics += 4 * TokenSample::kMost * (4 * k + 6 * sizes.rows) + sizes.widest * 9;
   const auto inter = static_cast<uint64_t>(files.config.intermediate_size);
