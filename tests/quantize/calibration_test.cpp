@@ -90,6 +90,22 @@ TEST(Calibration, MethodsBeatRounding) {
   EXPECT_LT(kl_of({AwqStep{}}, w4_groups(32, false)), kl_of({RtnStep{}}, w4_groups(32, false)));
 }
 
+TEST(Calibration, BestOfFloatsIsGptqFromSearchedScales) {
+  const TemporaryFolder tmp;
+  const Scheme plain = find_preset("FP8_DYNAMIC", "test").scheme;
+  Scheme searched = plain;
+  searched.weights->observer = "memoryless_mse";
+  const auto bytes = [&](const Scheme& scheme, const CalibrationStep& step, const char* name) {
+    Job job(scheme);
+    job.calibration.steps = {step};
+    job.run(tmp.root / name);
+    return bytes_of(tmp.root / name);
+  };
+  const std::string best = bytes(plain, BestStep{}, "best");
+  EXPECT_EQ(best, bytes(searched, GptqStep{}, "searched"));
+  EXPECT_NE(best, bytes(plain, GptqStep{}, "plain"));
+}
+
 TEST(Calibration, WithoutAStepThatChangesWeightsGivesTheBytesOfRounding) {
   const TemporaryFolder tmp;
   Job job(w4_groups(32));

@@ -47,6 +47,13 @@ TEST(PlanMerge, ChecksFusedModulesOfTheWhole) {
   EXPECT_NE(merged.warnings[0].find("layers.0.qkv_proj"), std::string::npos);
 }
 
+TEST(SchemeText, SearchedScales) {
+  const SchemeText text = parse_scheme_text("FP8_DYNAMIC:mse", "test");
+  EXPECT_EQ(text.scheme.weights->observer, "memoryless_mse");
+  EXPECT_EQ(text.scheme.input->observer, parse_scheme_text("FP8_DYNAMIC", "test").scheme.input->observer);
+  EXPECT_FALSE(text.needs_calibration);
+}
+
 TEST(SchemeText, StaticActivations) {
   const SchemeText text = parse_scheme_text("W8A8:tensor:act-static", "test");
   EXPECT_TRUE(text.needs_calibration);
@@ -54,7 +61,6 @@ TEST(SchemeText, StaticActivations) {
   EXPECT_EQ(text.scheme.input->strategy, Strategy::kTensor);
   EXPECT_EQ(text.scheme.input->dynamic, DynamicMode::kStatic);
   EXPECT_FALSE(parse_scheme_text("W8A8:act-static:weights-only", "test").needs_calibration);
-  EXPECT_EQ(parse_scheme_text("FP8_DYNAMIC:mse", "test").scheme.weights->observer, "memoryless_mse");
   EXPECT_FALSE(parse_scheme_text("W8A8:act-static:act-asym", "test").scheme.input->symmetric);
   EXPECT_THROW(parse_scheme_text("W4A16:act-static", "test"), Error);
   EXPECT_THROW(parse_scheme_text("W4A4:act-static", "test"), Error);
