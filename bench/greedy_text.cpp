@@ -30,11 +30,13 @@ struct Options {
   int64_t prompts = 100, tokens = 64, prompt_tokens = 32;
   double near = 0.25;  // a gap in logits up to this is a near tie
   int threads = 0;
+  bool float_cache = false;
 };
 
 LoadOptions load_options(const Options& o) {
   LoadOptions load{.threads = o.threads, .quantize = {}, .gpu = {}};
   if (o.device != "cpu") load.gpu = 0;
+  if (o.float_cache) load.kv_type = KvType::kF32;
   if (o.quantize.empty()) return load;
   PlanRequest request;
   request.groups.push_back({"", {"Linear"}, parse_scheme_text(o.quantize, "--quantize").scheme});
@@ -141,6 +143,7 @@ int main(int argc, char** argv) {
   app.add_option("--device", o.device)->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--quantize", o.quantize);
   app.add_option("--threads", o.threads);
+  app.add_flag("--float-cache", o.float_cache, "keys and values as float32");
   CLI11_PARSE(app, argc, argv);
   try {
     return run(o);

@@ -143,6 +143,7 @@ struct LoadOptions {
   Quantization quantize;  // of a dense checkpoint while it is loaded; empty: as stored
   std::filesystem::path
       cache;  // folder for packed weights: later loads map what the first wrote; empty: none
+  bool float_kv_cache = false;  // keys and values as float32, in twice the memory, instead of bfloat16
 };
 
 struct ModelInfo {

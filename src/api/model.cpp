@@ -36,6 +36,7 @@ Model::~Model() = default;
 Model load(const std::filesystem::path& folder, const LoadOptions& options) {
   roundel::LoadOptions inner{.threads = checked_threads(options.threads), .quantize = std::nullopt};
   inner.cache = options.cache;
+  if (options.float_kv_cache) inner.kv_type = KvType::kF32;
   if (!options.quantize.empty()) {
     inner.quantize = request_of(options.quantize);
   } else if (options.quantize.group_size != 0 || !options.quantize.ignore.empty()) {

@@ -59,6 +59,13 @@ void LoadFlags::declare(CLI::App& command) {
                   "for what `roundel tune` measured")
       ->envname("ROUNDEL_CACHE")
       ->type_name("DIR");
+  command
+      .add_option("--kv-cache-dtype", kv_cache_dtype,
+                  "Numbers in the key/value cache: auto and bfloat16 keep BF16, float32 twice as much; a "
+                  "checkpoint that quantizes its cache keeps codes")
+      ->check(CLI::IsMember({"auto", "bfloat16", "float32"}))
+      ->type_name("TYPE")
+      ->capture_default_str();
   declare_int8_activations(command, int8_activations);
   quantize.declare(command, "--quantize");
 }
@@ -104,6 +111,7 @@ LoadOptions LoadFlags::options() const {
   options.threads = threads;
   options.cache = cache;
   options.int8_activations = int8_activations;
+  if (kv_cache_dtype == "float32") options.kv_type = KvType::kF32;
   options.rotation = quantize.rotation();
   if (quantize.any())
     options.quantize = quantize.request("--quantize");

@@ -25,7 +25,7 @@ struct QuantFlags {
 struct LoadFlags {
   std::string device = "cpu";
   int threads = 0;
-  std::string cache;
+  std::string cache, kv_cache_dtype = "auto";
   bool int8_activations = false;
   QuantFlags quantize;
 

@@ -227,8 +227,16 @@ void advance(std::span<const SequenceStep> steps, KvCache& cache) {
 DeviceMatrix DeviceDecoder::head_logits(DeviceInput& input) {
   DeviceLinear::Output out;
   out.ldy = config_.vocab_size;
-  out.y = arena_.take<float>(input.m() * out.ldy, "logits");
-  return head().forward(input, out);
+  if (input.terms())
+    out.max_parts = 2;
+  else
+    out.y = arena_.take<float>(input.m() * out.ldy, "logits");
+  DeviceMatrix y = head().forward(input, out);
+  if (y.parts > 1) {
+    ops_.scale_rows(y, input.m(), out.ldy, nullptr, nullptr, device_->stream());
+    y.parts = 1;
+  }
+  return y;
 }
 
 template <class F>
@@ -442,7 +450,7 @@ void DeviceDecoder::decode_drawn(std::span<const SequenceStep> steps, std::span<
 }
 
 KvShape DeviceDecoder::kv_shape() const {
-  KvShape shape{config_.layers, config_.kv_heads, config_.head_dim};
+  KvShape shape{config_.layers, config_.kv_heads, config_.head_dim, kv_type_};
   const KvQuantizer& kv = layers_.front().kv;
   if (kv.key_scale > 0) shape.type = kv.is_float ? KvType::kE4M3 : KvType::kInt8;
   return shape;
@@ -491,7 +499,7 @@ ProductRate DeviceDecoder::product_rate() {
   DeviceWeightRows rows;
   rows.rows = kSize, rows.codes = x.data(), rows.scales = ones.as<float>();
   kernel.pack(p, rows, packed.data(), device_->stream());
-  const DeviceBuffer workspace(*device_, kernel.workspace_bytes(p, kSize), "measuring a product");
+  const DeviceBuffer workspace(*device_, kernel.workspace_bytes(p, kSize, false), "measuring a product");
   DeviceLinearArgs a;
   a.m = kSize, a.y = y.data(), a.ldy = kSize, a.y_bf16 = true, a.part_stride = kSize * kSize;
   if (bytes)

@@ -60,6 +60,7 @@ class DeviceDecoder {
   void decode_drawn(std::span<const SequenceStep> steps, std::span<const TokenChoice> choices, KvCache& cache,
                     int64_t count, int32_t* out);
   KvShape kv_shape() const;
+  void set_kv_type(KvType type) { kv_type_ = type; }  // of what is not quantized; before anything runs
 
   Device& device() const { return *device_; }
   double read_bandwidth();
@@ -105,6 +106,7 @@ class DeviceDecoder {
   const DeviceOps& ops_;
   ModelConfig config_;
   DecoderTraits traits_;
+  KvType kv_type_ = KvType::kBF16;
   std::unique_ptr<Rope> rope_;
   DeviceStaging staging_;
   DeviceArena arena_;

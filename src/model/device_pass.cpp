@@ -7,9 +7,15 @@ namespace roundel {
 namespace {
 
 constexpr int kParts = 8;  // that a linear of few tokens may leave its result in
+// Two terms cost little up to here: sequences that decode, and positions that one token after another looks back to.
+constexpr int64_t kTermSequences = 8, kTermPositions = 4096;
 
-DeviceKv cache_of(const KvQuantizer& kv) {
-  if (kv.key_scale <= 0) return {};
+// Regions of the arena: the whole pass's; a block's own, which the next block takes again; what a block leaves to be added
+// to the residual, which the next block's norm reads first.
+enum { kPass, kBlock, kDelta };
+
+DeviceKv cache_of(const KvQuantizer& kv, KvType plain) {
+  if (kv.key_scale <= 0) return {plain};
   return {kv.is_float ? KvType::kE4M3 : KvType::kInt8, kv.key_scale, kv.value_scale, kv.bits};
 }
 
@@ -25,6 +31,9 @@ DeviceDecoder::Pass::Pass(DeviceDecoder& decoder, const DeviceBatch& batch, bool
       small_(batch.tokens <= kSmallTokens),
       next_(batch.tokens == batch.steps && batch.tokens <= kSmallTokens),
       info_(batch.device.as<TokenInfo>()) {
+  const auto* info = reinterpret_cast<const TokenInfo*>(batch.host);
+  const auto near = [](const TokenInfo& t) { return t.position < kTermPositions; };
+  terms_ = small_ && (next_ ? tokens_ <= kTermSequences : std::all_of(info, info + tokens_, near));
   d_.arena_.reset();
   residual_ = d_.arena_.take<float>(tokens_ * hidden_ld_, "activations");
 }
@@ -33,9 +42,17 @@ void DeviceDecoder::Pass::run_layers() {
   static_assert(sizeof(TokenInfo) % 4 == 0);
   d_.embedding_->read_rows(&info_->id, sizeof(TokenInfo) / 4, tokens_, residual_, hidden_ld_);
   for (size_t i = 0; i < d_.layers_.size(); ++i) {
+    d_.arena_.open(kBlock);
     attention_block(d_.layers_[i], static_cast<int64_t>(i));
+    d_.arena_.open(kBlock);
     mlp_block(d_.layers_[i]);
   }
+  d_.arena_.open(kPass);
+}
+
+uint16_t* DeviceDecoder::Pass::take_rows(int64_t rows, int64_t ld, int64_t& low) {
+  low = terms_ ? rows * ld : 0;
+  return d_.arena_.take<uint16_t>(rows * ld + low, "activations");
 }
 
 NormArgs DeviceDecoder::Pass::norm_args(const DeviceBuffer& gain) {
@@ -60,9 +77,9 @@ DeviceInput DeviceDecoder::Pass::normalize(const DeviceBuffer& gain,
   const bool rounded = same && !form.order && form.as != DeviceInputForm::As::kBF16;
   if (!rounded) {
     a.ldy = hidden_ld_;
-    a.y = d_.arena_.take<uint16_t>(tokens_ * hidden_ld_, "activations");
+    a.y = take_rows(tokens_, hidden_ld_, a.low);
   }
-  DeviceInput input(d_.arena_, d_.ops_, a.y, tokens_, c_.hidden_size, hidden_ld_);
+  DeviceInput input(d_.arena_, d_.ops_, a.y, tokens_, c_.hidden_size, hidden_ld_, a.low);
   if (rounded) {
     a.form = form.form;
     a.codes = input.provide(form);
@@ -83,6 +100,8 @@ DeviceMatrix DeviceDecoder::Pass::multiply_norm(const DeviceBuffer& gain,
 
 void DeviceDecoder::Pass::add_product(const DeviceLinear& linear, DeviceInput& input) {
   if (!linear.adds(tokens_)) {
+    linear.prepare(input);
+    d_.arena_.open(kDelta);  // the norm has read the one before
     delta_ = multiply(linear, input, kParts);
     return;
   }
@@ -111,14 +130,15 @@ DeviceAttentionArgs DeviceDecoder::Pass::attention_args(const DeviceLayer& layer
   a.scale = 1.0f / std::sqrt(static_cast<float>(c_.head_dim));
   a.window = layer.window;
   a.info = info_;
-  a.kv = cache_of(layer.kv);
+  a.kv = cache_of(layer.kv, d_.kv_type_);
   a.q = q;
   a.ldo = c_.heads * c_.head_dim;
-  a.out = d_.arena_.take<uint16_t>(tokens_ * c_.heads * c_.head_dim, "activations");
+  a.out = take_rows(tokens_, a.ldo, a.low);
   a.one_sequence = one_sequence_;
   const int64_t blocks = tokens_ * c_.kv_heads;
   a.splits = static_cast<int>(std::clamp<int64_t>(6 * d_.device_->info().multiprocessors / blocks, 1, 32));
-  a.scratch = d_.arena_.take<float>(tokens_ * c_.heads * a.splits * (c_.head_dim + 2), "activations");
+  if (a.splits > 1)
+    a.scratch = d_.arena_.take<float>(tokens_ * c_.heads * a.splits * (c_.head_dim + 2), "activations");
   a.counters = d_.counters_.as<uint32_t>();
   return a;
 }
@@ -154,8 +174,8 @@ void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t inde
   r.q_norm = layer.q_norm.as<float>();
   r.k_norm = layer.k_norm.as<float>();
   r.eps = static_cast<float>(c_.rms_norm_eps);
-  r.kv = cache_of(layer.kv);
-  r.q_out = d_.arena_.take<uint16_t>(tokens_ * q_cols, "activations");
+  r.kv = cache_of(layer.kv, d_.kv_type_);
+  r.q_out = take_rows(tokens_, q_cols, r.low);
   const DeviceAttentionArgs a = attention_args(layer, index, r.q_out);
   if (next_) {
     d_.ops_.attend_next(r, a, d_.device_->stream());
@@ -163,7 +183,7 @@ void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t inde
     d_.ops_.rope(r, d_.device_->stream());
     d_.ops_.attention(a, d_.device_->stream());
   }
-  DeviceInput attended(d_.arena_, d_.ops_, a.out, tokens_, q_cols, q_cols);
+  DeviceInput attended(d_.arena_, d_.ops_, a.out, tokens_, q_cols, q_cols, a.low);
   add_product(*layer.o, attended);
 }
 
@@ -173,7 +193,8 @@ void DeviceDecoder::Pass::mlp_block(const DeviceLayer& layer) {
   const bool gelu = c_.activation != "silu";
   const DeviceLinear& first = *layer.gate_up.front();
   const uint16_t* activated = nullptr;
-  if (!gelu && layer.gate_up.size() == 1 && first.fuses_gate(tokens_)) {
+  int64_t low = 0;
+  if (!gelu && layer.gate_up.size() == 1 && first.fuses_gate(tokens_, terms_)) {
     DeviceLinear::Output out;
     out.gated = true;
     const DeviceInputForm form = layer.down->input_form(tokens_);
@@ -186,7 +207,10 @@ void DeviceDecoder::Pass::mlp_block(const DeviceLayer& layer) {
       add_product(*layer.down, down);
       return;
     }
-    activated = static_cast<const uint16_t*>(multiply_norm(layer.post_norm, layer.gate_up, input, out).data);
+    out.terms = terms_;
+    const DeviceMatrix y = multiply_norm(layer.post_norm, layer.gate_up, input, out);
+    activated = static_cast<const uint16_t*>(y.data);
+    low = terms_ ? y.part_stride : 0;
   } else {
     GatedArgs g;
     g.rows = tokens_;
@@ -206,12 +230,13 @@ void DeviceDecoder::Pass::mlp_block(const DeviceLayer& layer) {
       add_product(*layer.down, down);
       return;
     }
-    g.y = d_.arena_.take<uint16_t>(tokens_ * ld, "activations");
+    g.y = take_rows(tokens_, ld, g.low);
     g.ldy = ld;
     d_.ops_.gated(g, d_.device_->stream());
     activated = g.y;
+    low = g.low;
   }
-  DeviceInput down(d_.arena_, d_.ops_, activated, tokens_, inter, ld);
+  DeviceInput down(d_.arena_, d_.ops_, activated, tokens_, inter, ld, low);
   add_product(*layer.down, down);
 }
 
@@ -220,9 +245,9 @@ DeviceInput DeviceDecoder::Pass::final_norm(const int32_t* rows, int64_t count) 
   a.rows = count;
   a.rows_in = rows;
   a.ldy = hidden_ld_;
-  a.y = d_.arena_.take<uint16_t>(count * hidden_ld_, "activations");
+  a.y = take_rows(count, hidden_ld_, a.low);
   d_.ops_.norm(a, d_.device_->stream());
-  return {d_.arena_, d_.ops_, a.y, count, c_.hidden_size, hidden_ld_};
+  return {d_.arena_, d_.ops_, a.y, count, c_.hidden_size, hidden_ld_, a.low};
 }
 
 void DeviceDecoder::Pass::final_norm(float* y, int64_t ldy) {

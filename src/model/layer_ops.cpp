@@ -1,9 +1,11 @@
 #include "model/layer_ops.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
+#include "base/numeric.h"
 #include "base/thread_pool.h"
 
 namespace roundel {
@@ -79,7 +81,7 @@ void LayerOps::rotate_and_store(const DecoderLayer& layer, std::span<const Token
 
 void LayerOps::rotate_token(const DecoderLayer& layer, const TokenSpan& span, KvCache& cache, int64_t index,
                             int64_t t, float* row) const {
-  const int64_t d = c_.head_dim, stride = cache.stride(span.slot), position = cache.length(span.slot) + t;
+  const int64_t d = c_.head_dim, position = cache.length(span.slot) + t;
   const RopeAngles& angles = *span.angles;
   const auto eps = static_cast<float>(c_.rms_norm_eps);
   const float* cos = angles.cos.data() + t * angles.half;
@@ -90,21 +92,48 @@ void LayerOps::rotate_token(const DecoderLayer& layer, const TokenSpan& span, Kv
     if (!norm.empty()) ops_.rms_norm(head, norm.data(), d, eps, head);
     ops_.rope(head, cos, sin, angles.half);
   }
-  float* keys = cache.keys(span.slot, index) + position * d;
-  float* values = cache.values(span.slot, index) + position * d;
+  if (cache.shape().type == KvType::kF32)
+    store_token<float>(layer, span, cache, index, position, row);
+  else
+    store_token<uint16_t>(layer, span, cache, index, position, row);
+}
+
+template <class T>
+void LayerOps::store_token(const DecoderLayer& layer, const TokenSpan& span, KvCache& cache, int64_t index,
+                           int64_t position, const float* row) const {
+  const int64_t d = c_.head_dim, stride = cache.stride(span.slot);
+  T* keys = cache.keys<T>(span.slot, index) + position * d;
+  T* values = cache.values<T>(span.slot, index) + position * d;
   for (int64_t h = 0; h < c_.kv_heads; ++h) {
     store(layer.kv, layer.kv.key_scale, row + q_cols() + h * d, keys + h * stride);
     store(layer.kv, layer.kv.value_scale, row + q_cols() + kv_cols() + h * d, values + h * stride);
   }
 }
 
+void LayerOps::round_kv(const KvQuantizer& kv, float scale, const float* from, int64_t n, float* to) const {
+  if (kv.is_float)
+    ops_.fake_quantize_e4m3(from, n, scale, to);
+  else
+    ops_.fake_quantize_int(from, n, kv.bits, scale, to);
+}
+
 void LayerOps::store(const KvQuantizer& kv, float scale, const float* from, float* to) const {
-  if (scale <= 0) {
+  if (scale > 0)
+    round_kv(kv, scale, from, c_.head_dim, to);
+  else
     std::memcpy(to, from, static_cast<size_t>(c_.head_dim) * 4);
-  } else if (kv.is_float) {
-    ops_.fake_quantize_e4m3(from, c_.head_dim, scale, to);
-  } else {
-    ops_.fake_quantize_int(from, c_.head_dim, kv.bits, scale, to);
+}
+
+void LayerOps::store(const KvQuantizer& kv, float scale, const float* from, uint16_t* to) const {
+  if (scale <= 0) {
+    for (int64_t i = 0; i < c_.head_dim; ++i) to[i] = float_to_bf16(from[i]);
+    return;
+  }
+  std::array<float, 64> values;
+  for (int64_t at = 0; at < c_.head_dim; at += 64) {
+    const int64_t n = std::min<int64_t>(64, c_.head_dim - at);
+    round_kv(kv, scale, from + at, n, values.data());
+    for (int64_t i = 0; i < n; ++i) to[at + i] = float_to_bf16(values[static_cast<size_t>(i)] / scale);
   }
 }
 
@@ -123,8 +152,15 @@ void LayerOps::attend(const DecoderLayer& layer, std::span<const TokenSpan> span
     a.window = layer.window;
     a.q = qkv.row(span.first);
     a.ldq = qkv.ld;
-    a.k = cache.keys(span.slot, index);
-    a.v = cache.values(span.slot, index);
+    a.kv_bf16 = cache.shape().type == KvType::kBF16;
+    if (a.kv_bf16) {
+      a.k = cache.keys<uint16_t>(span.slot, index);
+      a.v = cache.values<uint16_t>(span.slot, index);
+      if (layer.kv.key_scale > 0) a.scale *= layer.kv.key_scale, a.value_scale = layer.kv.value_scale;
+    } else {
+      a.k = cache.keys<float>(span.slot, index);
+      a.v = cache.values<float>(span.slot, index);
+    }
     a.kv_stride = cache.stride(span.slot);
     a.out = attended.row(span.first);
     a.ldo = attended.ld;

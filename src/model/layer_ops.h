@@ -65,7 +65,13 @@ class LayerOps {
  private:
   void normalize_row(const float* x, const std::vector<float>& gain, float* y) const;
   void activate_row(const float* gate_up, float* y) const;
+  void round_kv(const KvQuantizer& kv, float scale, const float* from, int64_t n, float* to) const;
+  // A head's keys or values to the cache; quantized ones as their codes where it holds bf16, which are exact.
   void store(const KvQuantizer& kv, float scale, const float* from, float* to) const;
+  void store(const KvQuantizer& kv, float scale, const float* from, uint16_t* to) const;
+  template <class T>
+  void store_token(const DecoderLayer& layer, const TokenSpan& span, KvCache& cache, int64_t index,
+                   int64_t position, const float* row) const;
   void rotate_token(const DecoderLayer& layer, const TokenSpan& span, KvCache& cache, int64_t index,
                     int64_t t, float* row) const;
   template <class F>

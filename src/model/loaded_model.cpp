@@ -27,6 +27,7 @@ LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& o
   m.pool = std::make_unique<ThreadPool>(options.threads);
   m.model = device ? Model::load(*m.files, m.plan, *m.pool, std::move(device))
                    : Model::load(*m.files, m.plan, *m.pool, options.cache);
+  m.model->set_kv_type(options.kv_type);
   m.load_seconds = seconds_now() - start;
   return m;
 }

@@ -18,6 +18,7 @@ struct LoadOptions {
   std::optional<PlanRequest> quantize;  // on load; none: as stored
   Rotation rotation = {};               // of the weights, before they are quantized
   std::optional<int> gpu;               // index of the CUDA device; none: on the CPU
+  KvType kv_type = KvType::kBF16;       // of the key/value cache: kBF16 or kF32
   bool int8_activations = false;  // of weight-only integer modules (scheme/plan.h: use_int8_activations)
   // Folder of packed weights (model/packed_cache.h); empty: none. On a GPU of measured tiles (model/tile_file.h); empty:
   // the user's.

@@ -10,6 +10,7 @@ namespace roundel {
 struct Model::Impl {
   Decoder decoder;                        // on the CPU, or:
   std::unique_ptr<DeviceDecoder> device;  // on a GPU
+  KvType kv_type = KvType::kBF16;
 };
 
 Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -17,7 +18,7 @@ Model::~Model() = default;
 
 std::unique_ptr<Model> Model::load(const ModelFiles& files, const Plan& plan, ThreadPool& pool,
                                    const std::filesystem::path& cache_folder) {
-  auto impl = std::make_unique<Impl>(Impl{build_decoder(files, plan), nullptr});
+  auto impl = std::make_unique<Impl>(Impl{build_decoder(files, plan), nullptr, KvType::kBF16});
   fill_decoder(impl->decoder, files, plan, pool, cache_folder);
   return std::unique_ptr<Model>(new Model(std::move(impl)));
 }
@@ -54,9 +55,14 @@ const ModelConfig& Model::config() const {
 
 KvCache Model::make_cache(int64_t slots) const {
   const ModelConfig& c = config();
-  const KvShape shape{c.layers, c.kv_heads, c.head_dim};
+  const KvShape shape{c.layers, c.kv_heads, c.head_dim, impl_->kv_type};
   return impl_->device ? KvCache(impl_->device->kv_shape(), slots, impl_->device->device())
                        : KvCache(shape, slots);
+}
+
+void Model::set_kv_type(KvType type) {
+  impl_->kv_type = type;
+  if (impl_->device) impl_->device->set_kv_type(type);
 }
 
 int64_t Model::hidden_ld() const {

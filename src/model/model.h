@@ -62,7 +62,8 @@ class Model {
 
   const ModelConfig& config() const;
   KvCache make_cache(int64_t slots) const;
-  int64_t hidden_ld() const;  // floats between the rows of hidden states
+  void set_kv_type(KvType type);  // of caches made later, and before any: kBF16, the default, or kF32
+  int64_t hidden_ld() const;      // floats between the rows of hidden states
   // Whether a cache filled for `a` tokens may be continued to a prompt of `b`: not where longrope or dynamic change between.
   bool same_rotation(int64_t a, int64_t b) const;
 

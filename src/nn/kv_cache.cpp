@@ -7,7 +7,7 @@
 
 namespace roundel {
 
-int64_t device_bytes_per_position(const KvShape& shape) {
+int64_t bytes_per_position(const KvShape& shape) {
   return 2 * shape.layers * shape.kv_heads * shape.head_dim * kv_bytes(shape.type);
 }
 
@@ -16,8 +16,11 @@ KvCache::KvCache(KvShape shape, int64_t slots) : shape_(shape), slots_(static_ca
 KvCache::KvCache(KvShape shape, int64_t slots, Device& device)
     : shape_(shape), slots_(static_cast<size_t>(slots)), device_(&device) {}
 
-float* KvCache::part(int64_t slot, int64_t index) {
-  return slots_[static_cast<size_t>(slot)].data.as<float>() + index * shape_.kv_heads * stride(slot);
+void* KvCache::part(int64_t slot, int64_t index, size_t value_bytes) {
+  const int64_t width = kv_bytes(shape_.type);
+  CHECK(value_bytes == static_cast<size_t>(width));
+  return slots_[static_cast<size_t>(slot)].data.as<uint8_t>() +
+         index * shape_.kv_heads * stride(slot) * width;
 }
 
 void KvCache::clear(int64_t slot) {
@@ -34,18 +37,17 @@ void KvCache::reserve(int64_t slot, int64_t positions) {
   if (positions <= s.capacity) return;
   if (device_) return reserve_on_device(s, positions);
   const int64_t capacity = round_up(positions, 64);
-  const int64_t d = shape_.head_dim;
-  const int64_t heads = 2 * shape_.layers * shape_.kv_heads;
-  Buffer grown(static_cast<size_t>(heads * capacity * d) * sizeof(float));
+  const int64_t row = shape_.head_dim * kv_bytes(shape_.type), heads = 2 * shape_.layers * shape_.kv_heads;
+  Buffer grown(static_cast<size_t>(heads * capacity * row));
   for (int64_t h = 0; h < heads && s.length > 0; ++h)
-    std::memcpy(grown.as<float>() + h * capacity * d, s.data.as<float>() + h * s.capacity * d,
-                static_cast<size_t>(s.length * d) * sizeof(float));
+    std::memcpy(grown.as<uint8_t>() + h * capacity * row, s.data.as<uint8_t>() + h * s.capacity * row,
+                static_cast<size_t>(s.length * row));
   s.data = std::move(grown);
   s.capacity = capacity;
 }
 
 size_t KvCache::page_bytes() const {
-  return static_cast<size_t>(device_bytes_per_position(shape_) * kPageTokens);
+  return static_cast<size_t>(bytes_per_position(shape_) * kPageTokens);
 }
 
 size_t KvCache::device_bytes() const {

@@ -1,9 +1,9 @@
-// Keys and values of the tokens that sequences have seen, for every layer: floats in memory, or on a GPU pages of 64
+// Keys and values of the tokens that sequences have seen, for every layer: BF16 or floats in memory, or on a GPU pages of 64
 // positions, BF16 or codes of a byte, which sequences take as they grow.
 //
 //   KvCache cache({.layers = 30, .kv_heads = 3, .head_dim = 64}, slots);
 //   cache.reserve(slot, 512);
-//   float* k = cache.keys(slot, layer);      // (kv_heads, capacity, D), heads cache.stride(slot) floats apart
+//   auto* k = cache.keys<uint16_t>(slot, layer);   // (kv_heads, capacity, D), heads cache.stride(slot) values apart
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -16,11 +16,10 @@ namespace roundel {
 
 struct KvShape {
   int64_t layers = 0, kv_heads = 0, head_dim = 0;
-  KvType type = KvType::kBF16;  // on a GPU
+  KvType type = KvType::kBF16;
 };
 
-// Bytes of one position on a GPU.
-int64_t device_bytes_per_position(const KvShape& shape);
+int64_t bytes_per_position(const KvShape& shape);
 
 class KvCache {
  public:
@@ -35,8 +34,15 @@ class KvCache {
   int64_t slots() const { return static_cast<int64_t>(slots_.size()); }
   int64_t length(int64_t slot) const { return slots_[static_cast<size_t>(slot)].length; }
   void set_length(int64_t slot, int64_t length) { slots_[static_cast<size_t>(slot)].length = length; }
-  float* keys(int64_t slot, int64_t layer) { return part(slot, 2 * layer); }
-  float* values(int64_t slot, int64_t layer) { return part(slot, 2 * layer + 1); }
+  // T: float or uint16_t (bf16), as shape().type is.
+  template <class T>
+  T* keys(int64_t slot, int64_t layer) {
+    return static_cast<T*>(part(slot, 2 * layer, sizeof(T)));
+  }
+  template <class T>
+  T* values(int64_t slot, int64_t layer) {
+    return static_cast<T*>(part(slot, 2 * layer + 1, sizeof(T)));
+  }
   int64_t stride(int64_t slot) const { return slots_[static_cast<size_t>(slot)].capacity * shape_.head_dim; }
   const KvShape& shape() const { return shape_; }
   int64_t capacity(int64_t slot) const { return slots_[static_cast<size_t>(slot)].capacity; }
@@ -54,7 +60,7 @@ class KvCache {
     DeviceBuffer table;  // `pages` on the GPU, with room for more
     int64_t capacity = 0, length = 0;
   };
-  float* part(int64_t slot, int64_t index);
+  void* part(int64_t slot, int64_t index, size_t value_bytes);
   void reserve_on_device(Slot& slot, int64_t positions);
   void make_pages(size_t count);
   size_t page_bytes() const;

@@ -9,6 +9,7 @@ import kit
 from kit import DENSE, GOLDEN, check, device_test, faultkit, floats, test
 
 REFERENCE = {"ROUNDEL_FORCE_KERNEL": "reference"}
+FLOAT_CACHE = ["--kv-cache-dtype", "float32"]  # as the originals', which ran in FP32
 
 # Weight-only and FP8 cases do the originals' arithmetic in the reference kernels: the dequantized weight is rounded to the
 # scale's type, products and sums are FP32. What is left is the order of sums: 2^-24 relative for each, some hundred of
@@ -24,7 +25,10 @@ REFERENCE_BUDGET = 1e-3
 FAST_KL = 3e-4
 # Integer products do not round code * scale to BF16 first, as the originals do, and a code may land one away: such cases
 # may move as far as quantization itself moved them, which is the KL of the dense model's logits, and no further.
+# Keys and values in BF16, the default, round once more by 2^-9: within these bounds, but where activations are quantized
+# their codes fall to the other side more often, so that fewer top tokens are those of the originals.
 TOP1 = 0.9
+BF16_CACHE_TOP1 = 0.75
 FULL_SET_TOP1 = 0.85  # FP8 cases of the full set, 64 tokens each: 0.89 was measured at the least
 
 
@@ -84,7 +88,7 @@ def report(*text):
 @test
 def dense_logits(program, work):
     ids, want, vocab, _ = expected(DENSE, "dense_f32")
-    got, _ = program.logits(DENSE, ids, work, env=REFERENCE)
+    got, _ = program.logits(DENSE, ids, work, *FLOAT_CACHE, env=REFERENCE)
     largest = kit.compare_logits(want, floats(got), vocab)[0]
     report("dense, reference: max", largest)
     check(largest < REFERENCE_BUDGET, "reference kernels: difference %g", largest)
@@ -98,7 +102,7 @@ def reference_logits(program, work):
     seen = 0
     for folder in cases():
         ids, want, vocab, stored = expected(folder)
-        got, shape = program.logits(folder, ids, work, env=REFERENCE)
+        got, shape = program.logits(folder, ids, work, *FLOAT_CACHE, env=REFERENCE)
         check(shape == [len(ids), len(ids[0]), vocab], "%s: shape %s", folder.name, shape)
         largest, kl, top1 = kit.compare_logits(want, floats(got), vocab)
         report("%-32s reference: max %.6f KL %.2e top-1 %.3f" % (folder.name, largest, kl, top1))
@@ -123,12 +127,13 @@ def lowest_top1(folder):
 def default_logits(program, work):
     for folder in cases():
         ids, want, vocab, stored = expected(folder)
-        got, _ = program.logits(folder, ids, work)
-        largest, kl, top1 = kit.compare_logits(want, floats(got), vocab)
-        report("%-32s default:   max %.6f KL %.2e top-1 %.3f" % (folder.name, largest, kl, top1))
         limit = dense_kl(folder, want, vocab, stored) if has_activations(folder) else FAST_KL
-        lowest = lowest_top1(folder)
-        check(kl < limit and top1 >= lowest, "%s: KL %g (limit %g), top-1 %g", folder.name, kl, limit, top1)
+        for flags in (FLOAT_CACHE, []):
+            got, _ = program.logits(folder, ids, work, *flags)
+            largest, kl, top1 = kit.compare_logits(want, floats(got), vocab)
+            report("%-32s default:   max %.6f KL %.2e top-1 %.3f %s" % (folder.name, largest, kl, top1, " ".join(flags)))
+            lowest = BF16_CACHE_TOP1 if not flags and has_activations(folder) else lowest_top1(folder)
+            check(kl < limit and top1 >= lowest, "%s %s: KL %g (limit %g), top-1 %g", folder.name, flags, kl, limit, top1)
 
 
 @device_test
@@ -139,14 +144,17 @@ def device_logits(program, work):
         own = work / str(index)
         own.mkdir()
         got, _ = program.logits(folder, ids, own, "--device", program.device)
+        ours, _ = program.logits(folder, ids, own, env={"ROUNDEL_ISA": "avx512"})  # AMX rounds activations to BF16
         plan, _ = program.run("plan", folder, "--device", program.device, "--explain")
         kernels = sorted({w for w in plan.split() if re.match(r"sm\d\d_", w) and not w.endswith(":")})
         largest, kl, top1 = kit.compare_logits(want, floats(got), vocab)
         limit = dense_kl(folder, want, vocab, stored) if has_activations(folder) else FAST_KL
-        lowest = lowest_top1(folder)
-        report("%-32s device: max %.4f KL %.2e (limit %.2e) top-1 %.3f %s" % (folder.name, largest, kl, limit, top1,
-                                                                              " ".join(kernels)))
-        return "" if kl < limit and top1 >= lowest else "%s: KL %g (limit %g), top-1 %g" % (folder.name, kl, limit, top1)
+        _, beside, same = kit.compare_logits(floats(ours), floats(got), vocab)
+        report("%-32s device: max %.4f KL %.2e (limit %.2e) top-1 %.3f; beside the CPU: KL %.2e, top-1 %.3f %s" % (
+            folder.name, largest, kl, limit, top1, beside, same, " ".join(kernels)))
+        fine = kl < limit and beside < (limit / 2 if has_activations(folder) else FAST_KL) and same >= lowest_top1(folder)
+        return "" if fine else "%s: KL %g (limit %g), top-1 %g; beside the CPU KL %g, top-1 %g" % (
+            folder.name, kl, limit, top1, beside, same)
 
     with ThreadPoolExecutor(4) as pool:
         wrong = [w for w in pool.map(run, enumerate(cases())) if w]

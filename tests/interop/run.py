@@ -136,7 +136,8 @@ class Run:
 
     def logits(self, folder, kernel):
         out = self.work / "logits.safetensors"
-        self.command("logits", folder, "--input-ids", self.work / "ids.json", "-o", out, kernel=kernel)
+        self.command("logits", folder, "--input-ids", self.work / "ids.json", "-o", out, "--kv-cache-dtype", "float32",
+                     kernel=kernel)
         return load_file(out)["logits"]
 
     def judge(self, name, want, got, kl_limit=None):

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/cpu_features.h"
+#include "base/numeric.h"
 #include "base/rng.h"
 #include "base/thread_pool.h"
 #include "kernels/list.h"
@@ -24,7 +25,7 @@ constexpr Shape kShapes[] = {
 };
 
 struct Case {
-  explicit Case(const Shape& s) : shape(s) {
+  Case(const Shape& s, bool bf16) : shape(s) {
     const int64_t positions = s.start + s.tokens + 2;
     args.tokens = s.tokens, args.start = s.start, args.heads = s.heads, args.kv_heads = s.kv_heads;
     args.head_dim = s.head_dim, args.window = s.window;
@@ -41,7 +42,11 @@ struct Case {
         k[h * args.kv_stride + i] = v[h * args.kv_stride + i] = std::numeric_limits<float>::quiet_NaN();
       }
     }
-    args.q = q.data(), args.k = k.data(), args.v = v.data();
+    args.q = q.data(), args.k = k.data(), args.v = v.data(), args.kv_bf16 = bf16;
+    if (!bf16) return;
+    for (const float x : k) k_bf16.push_back(float_to_bf16(x));
+    for (const float x : v) v_bf16.push_back(float_to_bf16(x));
+    args.k = k_bf16.data(), args.v = v_bf16.data(), args.value_scale = 0.75f;
   }
   static void fill(std::vector<float>& x, int64_t n, uint64_t seed) {
     x.resize(static_cast<size_t>(n));
@@ -57,17 +62,28 @@ struct Case {
   Shape shape;
   AttentionArgs args;
   std::vector<float> q, k, v;
+  std::vector<uint16_t> k_bf16, v_bf16;
 };
+
+// Every shape with a cache of floats and one of BF16.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  all.reserve(2 * std::size(kShapes));  // the arguments point into them
+  for (const Shape& shape : kShapes)
+    for (const bool bf16 : {false, true}) all.emplace_back(shape, bf16);
+  return all;
+}
 
 TEST(Attention, KernelsAgreeWithReference) {
   ThreadPool one(1), two(2), four(4);
-  for (const Shape& shape : kShapes) {
-    const Case c(shape);
+  for (const Case& c : cases()) {
+    const Shape& shape = c.shape;
     const std::vector<float> wanted = c.run(*attention_kernels().back(), one);
     for (const AttentionKernel* kernel : attention_kernels()) {
       if (!kernel->supports(cpu_features()).ok) continue;
       SCOPED_TRACE(std::string(kernel->name) + " tokens " + std::to_string(shape.tokens) + " start " +
-                   std::to_string(shape.start) + " head_dim " + std::to_string(shape.head_dim));
+                   std::to_string(shape.start) + " head_dim " + std::to_string(shape.head_dim) +
+                   (c.args.kv_bf16 ? " bf16" : ""));
       const std::vector<float> out = c.run(*kernel, one);
       // Weights sum to 1 and |v| <= 2. A score of head_dim products, each at most 4, times scale is wrong by
       // head_dim * 4 * scale * head_dim * 2^-24 at most, in practice by its square root; exp turns that into a
@@ -87,8 +103,8 @@ TEST(Attention, KernelsAgreeWithReference) {
 // A token alone (decode) gives the same numbers as among others (prefill).
 TEST(Attention, DecodeEqualsPrefill) {
   ThreadPool pool(1);
-  for (const Shape& shape : kShapes) {
-    const Case c(shape);
+  for (const Case& c : cases()) {
+    const Shape& shape = c.shape;
     for (const AttentionKernel* kernel : attention_kernels()) {
       if (!kernel->supports(cpu_features()).ok) continue;
       const std::vector<float> all = c.run(*kernel, pool);
@@ -107,25 +123,24 @@ TEST(Attention, DecodeEqualsPrefill) {
 
 // Sequences of different lengths in one call: the bits of each alone.
 TEST(Attention, SequencesTogetherEqualEachAlone) {
-  std::vector<Case> cases;
-  for (const Shape& shape : kShapes) cases.emplace_back(shape);
+  const std::vector<Case> list = cases();
   for (const AttentionKernel* kernel : attention_kernels()) {
     if (!kernel->supports(cpu_features()).ok) continue;
     for (const int threads : {1, 3}) {
       ThreadPool pool(threads);
       std::vector<AttentionArgs> all;
-      std::vector<std::vector<float>> out(cases.size());
-      for (size_t i = 0; i < cases.size(); ++i) {
-        out[i].assign(static_cast<size_t>(cases[i].shape.tokens * cases[i].args.ldo), -7.0f);
-        all.push_back(cases[i].args);
+      std::vector<std::vector<float>> out(list.size());
+      for (size_t i = 0; i < list.size(); ++i) {
+        out[i].assign(static_cast<size_t>(list[i].shape.tokens * list[i].args.ldo), -7.0f);
+        all.push_back(list[i].args);
         all.back().out = out[i].data();
-        all.push_back(cases[i].args);
+        all.push_back(list[i].args);
         all.back().tokens = 0;  // nothing new in this one
         all.back().out = nullptr;
       }
       kernel->run_all(all.data(), static_cast<int64_t>(all.size()), pool);
-      for (size_t i = 0; i < cases.size(); ++i)
-        ASSERT_EQ(out[i], cases[i].run(*kernel, pool)) << kernel->name << " " << i;
+      for (size_t i = 0; i < list.size(); ++i)
+        ASSERT_EQ(out[i], list[i].run(*kernel, pool)) << kernel->name << " " << i;
     }
   }
 }

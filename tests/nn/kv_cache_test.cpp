@@ -2,60 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <cstring>
-#include <map>
 #include <set>
 
-#include "base/error.h"
+#include "tests/fake_device.h"
 
 namespace roundel {
 namespace {
-
-// Host memory as a device, so much of it.
-class FakeDevice : public Device {
- public:
-  explicit FakeDevice(size_t limit) : limit_(limit) {}
-  const DeviceInfo& info() const override { return info_; }
-  void use_tuned(std::shared_ptr<const TileTable> table) override { info_.tuned = std::move(table); }
-  DeviceStream stream() override { return nullptr; }
-  void* allocate(size_t bytes, const char* what) override {
-    if (allocated_ + bytes > limit_) fail(ErrorCode::kLimit, "no room for {} bytes of {}", bytes, what);
-    void* memory = std::malloc(bytes);
-    sizes_[memory] = bytes;
-    allocated_ += bytes;
-    return memory;
-  }
-  void release(void* memory) noexcept override {
-    allocated_ -= sizes_.at(memory);
-    sizes_.erase(memory);
-    std::free(memory);
-  }
-  void* allocate_pinned(size_t bytes) override { return std::malloc(bytes); }
-  void release_pinned(void* memory) noexcept override { std::free(memory); }
-  size_t allocated() const override { return allocated_; }
-  size_t peak_allocated() const override { return allocated_; }
-  size_t free_memory() const override { return limit_ - allocated_; }
-  void upload(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
-  void upload_from(void* to, size_t bytes, Fill fill, void* context) override { fill(context, to, 0, bytes); }
-  void download(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
-  void copy(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
-  void copy_rows(void*, size_t, const void*, size_t, size_t, size_t) override {}
-  void clear(void* memory, size_t bytes) override { std::memset(memory, 0, bytes); }
-  void synchronize() override {}
-  void begin_record() override {}
-  DeviceGraph end_record() override { return nullptr; }
-  void cancel_record() noexcept override {}
-  void launch(DeviceGraph) override {}
-  void release_graph(DeviceGraph) noexcept override {}
-  void start_timer() override {}
-  double stop_timer() override { return 0; }
-
- private:
-  DeviceInfo info_;
-  size_t limit_, allocated_ = 0;
-  std::map<void*, size_t> sizes_;
-};
 
 std::vector<uint8_t*> pages_of(const KvCache& cache, int64_t slot) {
   uint8_t* const* table = cache.device_pages(slot);
@@ -67,7 +19,7 @@ constexpr KvShape kBig{.layers = 32, .kv_heads = 8, .head_dim = 128};  // pages 
 TEST(KvCache, PagesOnADeviceStayWhereTheyAreAndBelongToOneSlot) {
   FakeDevice device(size_t{1} << 32);
   KvCache cache(kBig, 3, device);
-  EXPECT_EQ(device_bytes_per_position(kBig), 131072);
+  EXPECT_EQ(bytes_per_position(kBig), 131072);
   cache.reserve(0, 1);
   cache.reserve(1, 65);
   const auto first = pages_of(cache, 1);
@@ -124,7 +76,7 @@ TEST(KvCache, WithoutRoomNothingChangesAndLessStillFits) {
 TEST(KvCache, CodesOfAByteTakeHalf) {
   KvShape shape = kBig;
   shape.type = KvType::kE4M3;
-  EXPECT_EQ(device_bytes_per_position(shape), 65536);
+  EXPECT_EQ(bytes_per_position(shape), 65536);
   FakeDevice device(size_t{1} << 30);
   KvCache cache(shape, 1, device);
   cache.reserve(0, 64 * 64);
@@ -132,7 +84,7 @@ TEST(KvCache, CodesOfAByteTakeHalf) {
 }
 
 TEST(KvCache, GrowingKeepsWhatTheSlotHolds) {
-  const KvShape shape{.layers = 3, .kv_heads = 2, .head_dim = 4};
+  const KvShape shape{.layers = 3, .kv_heads = 2, .head_dim = 4, .type = KvType::kF32};
   KvCache cache(shape, 2);
   cache.reserve(1, 5);
   const auto value = [](int64_t layer, int64_t head, int64_t t, int64_t i, bool key) {
@@ -144,8 +96,8 @@ TEST(KvCache, GrowingKeepsWhatTheSlotHolds) {
         for (int64_t t = 0; t < 5; ++t)
           for (int64_t i = 0; i < 4; ++i) {
             const int64_t at = head * cache.stride(1) + t * 4 + i;
-            fn(cache.keys(1, layer)[at], value(layer, head, t, i, true));
-            fn(cache.values(1, layer)[at], value(layer, head, t, i, false));
+            fn(cache.keys<float>(1, layer)[at], value(layer, head, t, i, true));
+            fn(cache.values<float>(1, layer)[at], value(layer, head, t, i, false));
           }
   };
   each([](float& slot, float v) { slot = v; });
@@ -161,9 +113,9 @@ TEST(KvCache, GrowingKeepsWhatTheSlotHolds) {
 TEST(KvCache, ReserveOfLessChangesNothing) {
   KvCache cache({.layers = 1, .kv_heads = 1, .head_dim = 8}, 1);
   cache.reserve(0, 100);
-  const float* keys = cache.keys(0, 0);
+  const uint16_t* keys = cache.keys<uint16_t>(0, 0);
   cache.reserve(0, 20);
-  EXPECT_EQ(cache.keys(0, 0), keys);
+  EXPECT_EQ(cache.keys<uint16_t>(0, 0), keys);
 }
 
 }  // namespace

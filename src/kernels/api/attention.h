@@ -20,11 +20,13 @@ struct AttentionArgs {
   int64_t window = 0;        // 0: all earlier tokens; else only the last `window` positions, own one included
   const float* q = nullptr;  // (T,H,D), tokens ldq apart
   int64_t ldq = 0;
-  const float* k =
-      nullptr;  // (kv_heads, positions, D): the cache, rotated; heads `kv_stride` apart, positions D apart
-  const float* v = nullptr;  // like k
+  // (kv_heads, positions, D), bf16 or float: the cache, rotated; heads `kv_stride` apart, positions D apart
+  const void* k = nullptr;
+  const void* v = nullptr;  // like k
+  bool kv_bf16 = false;
   int64_t kv_stride = 0;
-  float* out = nullptr;  // (T,H,D), tokens ldo apart
+  float value_scale = 1;  // of v, where it holds codes; that of k belongs to `scale`
+  float* out = nullptr;   // (T,H,D), tokens ldo apart
   int64_t ldo = 0;
 };
 

@@ -23,6 +23,9 @@ constexpr int64_t byte_place(int64_t column) {
   return column - c + c % 8 / 2 * 32 + c / 64 * 16 + c / 16 % 4 * 4 + c / 8 % 2 * 2 + c % 2;
 }
 
+// Two terms: passes of few tokens keep activations as the sum of two bf16 numbers, which is a float to 16 bits. The second
+// lies `low` elements after the first, the sum's rest; low 0: there is one term.
+
 // What a linear wrote: bf16, or float in parts that are to be summed.
 struct DeviceMatrix {
   const void* data = nullptr;
@@ -33,11 +36,11 @@ struct DeviceMatrix {
   const float* row_scale = nullptr;  // (rows), to be multiplied by; null: 1
 };
 
-// How a cache stores keys and values: as BF16, or as codes of a byte, with one scale for the keys of a layer and one for its
-// values.
-enum class KvType : uint8_t { kBF16, kE4M3, kInt8 };
+// How a cache stores keys and values: as BF16, as floats (on a GPU: single tokens and short prompts at full speed only), or
+// as codes of a byte (on a GPU), with one scale for the keys of a layer and one for its values.
+enum class KvType : uint8_t { kBF16, kE4M3, kInt8, kF32 };
 constexpr int64_t kv_bytes(KvType type) {
-  return type == KvType::kBF16 ? 2 : 1;
+  return type == KvType::kF32 ? 4 : type == KvType::kBF16 ? 2 : 1;
 }
 // A cache is made of pages of this many positions of one sequence.
 constexpr int64_t kPageTokens = 64;
@@ -78,7 +81,7 @@ struct DeviceCodes {
   int64_t ld8 = 0;
   // bf16, rows ldy apart, zero up to there: the codes themselves, exactly, where token_scale is given, else the values.
   uint16_t* y = nullptr;
-  int64_t ldy = 0;
+  int64_t ldy = 0, low = 0;
   float* token_scale = nullptr;  // (rows): one scale for the whole token
 };
 
@@ -91,7 +94,7 @@ struct NormArgs {
   const float* gain = nullptr;
   float eps = 0;
   uint16_t* y = nullptr;  // (rows,cols) bf16, rows ldy apart, zero padded to ldy; or null
-  int64_t ldy = 0;
+  int64_t ldy = 0, low = 0;
   float* y_float = nullptr;  // (rows,cols), rows `ldy_float` apart; or null
   int64_t ldy_float = 0;
   DeviceForm form;  // kind not kNone: also `codes`, from the values before they are rounded to bf16
@@ -101,7 +104,7 @@ struct NormArgs {
 struct QuantizeArgs {
   int64_t rows = 0, cols = 0;
   const uint16_t* x = nullptr;  // bf16
-  int64_t ldx = 0;
+  int64_t ldx = 0, low = 0;
   const int32_t* order = nullptr;  // columns in this order; null: as they are
   DeviceForm form;
   DeviceCodes codes;  // form.kind kNone: y
@@ -118,6 +121,7 @@ struct RopeArgs {
   float eps = 0;
   DeviceKv kv;
   uint16_t* q_out = nullptr;  // (tokens,heads,head_dim) bf16
+  int64_t low = 0;            // of q_out
 };
 
 struct DeviceAttentionArgs {
@@ -129,10 +133,11 @@ struct DeviceAttentionArgs {
   const uint16_t* q = nullptr;  // (tokens,heads,head_dim) bf16
   uint16_t* out = nullptr;      // (tokens,heads*head_dim) bf16, rows ldo apart
   int64_t ldo = 0;
+  int64_t low = 0;  // of q and out
   // All tokens are of one sequence, at consecutive positions: a prompt.
   bool one_sequence = false;
-  int splits = 1;                // pieces of a sequence that blocks work on, each a part of the keys
-  float* scratch = nullptr;      // tokens * heads * splits * (head_dim + 2) floats
+  int splits = 1;            // pieces of a sequence that blocks work on, each a part of the keys
+  float* scratch = nullptr;  // tokens * heads * splits * (head_dim + 2) floats, where splits is more than one
   uint32_t* counters = nullptr;  // tokens * kv_heads, zero before and after
 };
 
@@ -141,7 +146,7 @@ struct GatedArgs {
   DeviceMatrix gate, up;  // up.data null: gate holds both, in alternating blocks of kPairRows rows of weights
   bool gelu = false;
   uint16_t* y = nullptr;
-  int64_t ldy = 0;
+  int64_t ldy = 0, low = 0;
   DeviceForm form;  // kind not kNone: `codes` instead of y
   DeviceCodes codes;
 };
@@ -217,7 +222,7 @@ struct DeviceOps {
   // What else the cache and `info` hold must be older than the pass: the kernel reads it before its turn.
   void (*attend_next)(const RopeArgs&, const DeviceAttentionArgs&, DeviceStream);
   void (*gated)(const GatedArgs&, DeviceStream);
-  // y (rows,cols) = y * scale of the row + bias of the column (may be null), in place; one part.
+  // y (rows,cols) = the sum of its parts * scale of the row + bias of the column (either may be null), in the first part.
   void (*scale_rows)(const DeviceMatrix& y, int64_t rows, int64_t cols, const float* scale, const float* bias,
                      DeviceStream);
   void (*pick)(const PickArgs&, DeviceStream);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/numeric.h"
 #include "base/thread_pool.h"
 #include "kernels/api/attention.h"
 
@@ -18,13 +19,16 @@ void attend(const AttentionArgs& a, int64_t token, int64_t head, std::vector<dou
   const int64_t own = a.start + token;
   const int64_t first = a.window > 0 ? std::max<int64_t>(0, own - a.window + 1) : 0;
   const float* q = a.q + token * a.ldq + head * a.head_dim;
-  const float* k = a.k + kv_head * a.kv_stride;
-  const float* v = a.v + kv_head * a.kv_stride;
+  const auto at = [&](const void* part, int64_t i) {
+    i += kv_head * a.kv_stride;
+    return a.kv_bf16 ? bf16_to_float(static_cast<const uint16_t*>(part)[i])
+                     : static_cast<const float*>(part)[i];
+  };
   weights.resize(static_cast<size_t>(own - first + 1));
   double most = -INFINITY;
   for (int64_t p = first; p <= own; ++p) {
     double score = 0;
-    for (int64_t d = 0; d < a.head_dim; ++d) score += static_cast<double>(q[d]) * k[p * a.head_dim + d];
+    for (int64_t d = 0; d < a.head_dim; ++d) score += static_cast<double>(q[d]) * at(a.k, p * a.head_dim + d);
     weights[p - first] = score * a.scale;
     most = std::max(most, weights[p - first]);
   }
@@ -33,8 +37,8 @@ void attend(const AttentionArgs& a, int64_t token, int64_t head, std::vector<dou
   float* out = a.out + token * a.ldo + head * a.head_dim;
   for (int64_t d = 0; d < a.head_dim; ++d) {
     double sum = 0;
-    for (int64_t p = first; p <= own; ++p) sum += weights[p - first] * v[p * a.head_dim + d];
-    out[d] = static_cast<float>(sum / total);
+    for (int64_t p = first; p <= own; ++p) sum += weights[p - first] * at(a.v, p * a.head_dim + d);
+    out[d] = static_cast<float>(sum / total) * a.value_scale;
   }
 }
 

@@ -41,7 +41,7 @@ LayerRunner::LayerRunner(const ModelFiles& files, const std::vector<std::vector<
       pool_(pool),
       ops_(files.config, pool),
       rope_(make_rope(files.config)),
-      cache_({1, files.config.kv_heads, files.config.head_dim}, 1),
+      cache_({1, files.config.kv_heads, files.config.head_dim, KvType::kF32}, 1),
       store_(checked_tokens(samples, files.config), files.config.hidden_size, widest_input(files.config),
              on_disk) {
   const TensorSpec* embedding = files.checkpoint.find("model.embed_tokens.weight");
@@ -90,7 +90,8 @@ void LayerRunner::keys_values(const DecoderLayer& layer, const SampleState& s,
                               FunctionRef<void(const KeysValues&)> f) {
   fill_cache(layer, s.input);
   const KvShape& shape = cache_.shape();
-  f({cache_.keys(0, 0), cache_.values(0, 0), shape.kv_heads, s.input.rows, shape.head_dim, cache_.stride(0)});
+  f({cache_.keys<float>(0, 0), cache_.values<float>(0, 0), shape.kv_heads, s.input.rows, shape.head_dim,
+     cache_.stride(0)});
 }
 
 void LayerRunner::add_linear(const Linear& linear, SampleState& s) {

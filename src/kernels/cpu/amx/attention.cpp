@@ -31,11 +31,31 @@ ROUNDEL_INLINE __m512i round_32(const float* x, int64_t n) {
   return bits;
 }
 
+// The same of a cache that holds BF16.
+ROUNDEL_INLINE __m512i round_32(const uint16_t* x, int64_t n) {
+  return _mm512_maskz_loadu_epi16(n >= 32 ? ~0u : n > 0 ? (1u << n) - 1 : 0u, x);
+}
+
+// Up to 16 values of two rows of which n exist, the first in the low half.
+ROUNDEL_INLINE __m512i round_rows(const uint16_t* even, const uint16_t* odd, int64_t n) {
+  const __mmask16 mask = n >= 16 ? 0xffff : static_cast<__mmask16>((1u << n) - 1);
+  const __m256i low = even ? _mm256_maskz_loadu_epi16(mask, even) : _mm256_setzero_si256();
+  const __m256i high = odd ? _mm256_maskz_loadu_epi16(mask, odd) : _mm256_setzero_si256();
+  return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+}
+
 ROUNDEL_INLINE __m512i round_two(__m512 low, __m512 high) {
   const __m512bh both = _mm512_cvtne2ps_pbh(high, low);
   __m512i bits;
   __builtin_memcpy(&bits, &both, 64);
   return bits;
+}
+
+ROUNDEL_INLINE __m512i round_rows(const float* even, const float* odd, int64_t n) {
+  const auto read = [&](const float* x) {
+    return !x ? Amx::zero() : n >= 16 ? Amx::load(x) : Amx::load_n(x, n);
+  };
+  return round_two(read(even), read(odd));
 }
 
 // 16 x 16 numbers of 32 bits.
@@ -126,7 +146,8 @@ struct Part {
   }
 
   // Positions that nobody has written count as zeros.
-  void load_keys(const float* from, int64_t keys) {
+  template <class Kv>
+  void load_keys(const Kv* from, int64_t keys) {
     for (int64_t i = 0; i < q_steps; ++i) {
       for (int64_t j = 0; j < 4; ++j) {
         __m512i pairs[16];
@@ -138,20 +159,18 @@ struct Part {
       }
     }
   }
-  void load_values(const float* from, int64_t keys) {
+  template <class Kv>
+  void load_values(const Kv* from, int64_t keys) {
     const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     const __m512i interleave =
         _mm512_or_si512(lane, _mm512_slli_epi32(_mm512_add_epi32(lane, _mm512_set1_epi32(16)), 16));
     for (int64_t key = 0; key < kKeyTile; key += 2) {
       for (int64_t i = 0; i < v_tiles; ++i) {
         const int64_t left = d - i * 16;
-        const float* x = from + key * d + i * 16;
-        const __m512 even = key >= keys ? Amx::zero() : left >= 16 ? Amx::load(x) : Amx::load_n(x, left);
-        const __m512 odd = key + 1 >= keys ? Amx::zero()
-                           : left >= 16    ? Amx::load(x + d)
-                                           : Amx::load_n(x + d, left);
+        const Kv* x = from + key * d + i * 16;
+        const __m512i both = round_rows(key < keys ? x : nullptr, key + 1 < keys ? x + d : nullptr, left);
         _mm512_store_si512(v + (key / 32 * v_tiles + i) * kTileBytes + key % 32 / 2 * 64,
-                           _mm512_permutexvar_epi16(interleave, round_two(even, odd)));
+                           _mm512_permutexvar_epi16(interleave, both));
       }
     }
   }
@@ -254,10 +273,18 @@ struct Part {
       float* to = a.out + (t.token0 + row / per_kv) * a.ldo + (t.kv_head * per_kv + row % per_kv) * d;
       const __m512 all = _mm512_set1_ps(_mm512_reduce_add_ps(Amx::load(sum + row * 16)));
       for (int64_t i = 0; i < d; i += 16) {
-        const __m512 y = _mm512_div_ps(Amx::load(o + row * ldo + i), all);
+        const __m512 y =
+            _mm512_mul_ps(_mm512_div_ps(Amx::load(o + row * ldo + i), all), _mm512_set1_ps(a.value_scale));
         d - i >= 16 ? Amx::store(to + i, y) : Amx::store_n(to + i, d - i, y);
       }
     }
+  }
+
+  template <class Kv>
+  void load(int64_t at, int64_t keys) {
+    const int64_t first = t.kv_head * a.kv_stride + at * d;
+    load_keys(static_cast<const Kv*>(a.k) + first, keys);
+    load_values(static_cast<const Kv*>(a.v) + first, keys);
   }
 
   void run() {
@@ -270,8 +297,7 @@ struct Part {
     if (first < 0) first = 0;
     for (int64_t at = first / kKeyTile * kKeyTile; at < end; at += kKeyTile) {
       const int64_t keys = end - at < kKeyTile ? end - at : kKeyTile;
-      load_keys(a.k + t.kv_head * a.kv_stride + at * d, keys);
-      load_values(a.v + t.kv_head * a.kv_stride + at * d, keys);
+      a.kv_bf16 ? load<uint16_t>(at, keys) : load<float>(at, keys);
       scores(0);
       for (int64_t tile = 0; tile < row_tiles; ++tile) {
         if (tile + 1 < row_tiles) scores(tile + 1);

@@ -8,6 +8,8 @@
 // Both products are the same small matrix product: MR rows x NV vectors in registers, one broadcast and NV multiply-adds
 // for each row and step. A row's arithmetic depends only on its own position, not on the rows beside it, on the number
 // of new tokens or on threads: keys after its own count as exact zeros.
+// Keys and values are floats or bf16, which become floats in the transposed tile, and values for many rows in a tile of
+// their own; few rows read them as they are.
 // 64 keys: the transposed tile of 128 dimensions is 32 KiB, the L1 cache; scores of 48 rows are 12 KiB.
 #pragma once
 #include <immintrin.h>
@@ -25,9 +27,26 @@ struct Attention {
   static constexpr int kRows = 6;  // 6 x 4 sums of 32 registers, 6 x 2 of 16
   static constexpr int kVectors = L == 16 ? 4 : 2;
 
+  static F load(const float* x) { return Isa::load(x); }
+  static F load(const uint16_t* x) { return Isa::load_bf16(x); }
+  static F load_n(const float* x, int64_t n) { return Isa::load_n(x, n); }
+  static F load_n(const uint16_t*, int64_t) { return Isa::zero(); }  // never: run()
+  static float widen(float x) { return x; }
+  static float widen(uint16_t x) {
+    const uint32_t bits = uint32_t{x} << 16;
+    float y;
+    __builtin_memcpy(&y, &bits, 4);
+    return y;
+  }
+  static __m256 load_eight(const float* x) { return _mm256_loadu_ps(x); }
+  static __m256 load_eight(const uint16_t* x) {
+    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  }
+
   // c (MR, NV vectors) += a (MR,length) . b (length, NV vectors); the last vector has `last` lanes when kPart.
-  template <int MR, int NV, bool kPart>
-  static void product(const float* a, int64_t lda, const float* b, int64_t ldb, int64_t length, int64_t last,
+  template <int MR, int NV, bool kPart, class B>
+  static void product(const float* a, int64_t lda, const B* b, int64_t ldb, int64_t length, int64_t last,
                       float* c, int64_t ldc) {
     F acc[MR][NV];
 #pragma GCC unroll 8
@@ -38,8 +57,7 @@ struct Attention {
       F bi[NV];
 #pragma GCC unroll 4
       for (int v = 0; v < NV; ++v) {
-        bi[v] =
-            kPart && v == NV - 1 ? Isa::load_n(b + i * ldb + v * L, last) : Isa::load(b + i * ldb + v * L);
+        bi[v] = kPart && v == NV - 1 ? load_n(b + i * ldb + v * L, last) : load(b + i * ldb + v * L);
       }
 #pragma GCC unroll 8
       for (int m = 0; m < MR; ++m) {
@@ -54,8 +72,8 @@ struct Attention {
       for (int v = 0; v < NV; ++v) Isa::store(c + m * ldc + v * L, acc[m][v]);
   }
 
-  template <int MR>
-  static void product_columns(const float* a, int64_t lda, const float* b, int64_t ldb, int64_t length,
+  template <int MR, class B>
+  static void product_columns(const float* a, int64_t lda, const B* b, int64_t ldb, int64_t length,
                               int64_t columns, float* c, int64_t ldc) {
     int64_t j = 0;
     for (; j + kVectors * L <= columns; j += kVectors * L) {
@@ -66,7 +84,8 @@ struct Attention {
   }
 
   // c (rows,columns) += a (rows,length) . b (length,columns). Rows of c are padded to whole vectors.
-  static void multiply(int64_t rows, const float* a, int64_t lda, const float* b, int64_t ldb, int64_t length,
+  template <class B>
+  static void multiply(int64_t rows, const float* a, int64_t lda, const B* b, int64_t ldb, int64_t length,
                        int64_t columns, float* c, int64_t ldc) {
     for (int64_t r = 0; r < rows; r += kRows) {
       const float* ar = a + r * lda;
@@ -95,13 +114,14 @@ struct Attention {
   }
 
   // k (keys,D) to kt (D,64), in squares of 8 x 8; columns of missing keys are zero.
-  static void transpose(const float* k, int64_t keys, int64_t d, float* kt) {
+  template <class Kv>
+  static void transpose(const Kv* k, int64_t keys, int64_t d, float* kt) {
     for (int64_t j = 0; j < keys; j += 8) {
       int64_t i = 0;
       for (; i + 8 <= d; i += 8) {
         __m256 r[8], s[8];
         for (int64_t x = 0; x < 8; ++x) {
-          r[x] = j + x < keys ? _mm256_loadu_ps(k + (j + x) * d + i) : _mm256_setzero_ps();
+          r[x] = j + x < keys ? load_eight(k + (j + x) * d + i) : _mm256_setzero_ps();
         }
         for (int x = 0; x < 8; x += 2) {
           s[x] = _mm256_unpacklo_ps(r[x], r[x + 1]);
@@ -119,7 +139,8 @@ struct Attention {
         }
       }
       for (; i < d; ++i) {
-        for (int64_t x = 0; x < 8; ++x) kt[i * kKeyTile + j + x] = j + x < keys ? k[(j + x) * d + i] : 0.0f;
+        for (int64_t x = 0; x < 8; ++x)
+          kt[i * kKeyTile + j + x] = j + x < keys ? widen(k[(j + x) * d + i]) : 0.0f;
       }
     }
   }
@@ -168,12 +189,25 @@ struct Attention {
     for (int64_t i = 0; i < d; i += L) Isa::store(o + i, Isa::mul(Isa::load(o + i), Isa::set1(shrink[0])));
   }
 
+  static void to_floats(const uint16_t* x, int64_t n, float* y) {
+    int64_t i = 0;
+    for (; i + L <= n; i += L) Isa::store(y + i, Isa::load_bf16(x + i));
+    for (; i < n; ++i) y[i] = widen(x[i]);
+  }
+
   static void run(const AttentionTile& t) {
+    t.args->kv_bf16 ? run_on<uint16_t>(t) : run_on<float>(t);
+  }
+
+  template <class Kv>
+  static void run_on(const AttentionTile& t) {
+    constexpr int64_t kManyRows = 2 * kRows;  // from here on values are widened once
     const AttentionArgs& a = *t.args;
     const int64_t d = a.head_dim, per_kv = a.heads / a.kv_heads, rows = (t.token1 - t.token0) * per_kv;
     const int64_t ldo = (d + 15) / 16 * 16;
     float* kt = t.scratch;
-    float* s = kt + d * kKeyTile;
+    float* wide = kt + d * kKeyTile;
+    float* s = wide + d * kKeyTile;
     float* o = s + rows * kKeyTile;
     float* q = o + rows * ldo;
     float* maximum = q + rows * d;
@@ -185,8 +219,8 @@ struct Attention {
       maximum[r] = -__builtin_inff();
       sum[r] = 0;
     }
-    const float* k = a.k + t.kv_head * a.kv_stride;
-    const float* v = a.v + t.kv_head * a.kv_stride;
+    const Kv* k = static_cast<const Kv*>(a.k) + t.kv_head * a.kv_stride;
+    const Kv* v = static_cast<const Kv*>(a.v) + t.kv_head * a.kv_stride;
     const int64_t end = a.start + t.token1;  // behind the last row's own position
     int64_t begin = a.window > 0 ? a.start + t.token0 - a.window + 1 : 0;
     if (begin < 0) begin = 0;
@@ -205,11 +239,18 @@ struct Attention {
         (part ? softmax<true> : softmax<false>)(s + r * kKeyTile, first, last, a.scale, o + r * ldo, ldo,
                                                 maximum + r, sum + r);
       }
-      multiply(rows - r0, s + r0 * kKeyTile, kKeyTile, v + at * d, d, keys, d, o + r0 * ldo, ldo);
+      const float* weights = s + r0 * kKeyTile;
+      if constexpr (sizeof(Kv) == 2)
+        if (rows - r0 >= kManyRows || d % L != 0) {
+          to_floats(v + at * d, keys * d, wide);
+          multiply(rows - r0, weights, kKeyTile, wide, d, keys, d, o + r0 * ldo, ldo);
+          continue;
+        }
+      multiply(rows - r0, weights, kKeyTile, v + at * d, d, keys, d, o + r0 * ldo, ldo);
     }
     for (int64_t r = 0; r < rows; ++r) {
       float* to = a.out + (t.token0 + r / per_kv) * a.ldo + (t.kv_head * per_kv + r % per_kv) * d;
-      for (int64_t i = 0; i < d; ++i) to[i] = o[r * ldo + i] / sum[r];
+      for (int64_t i = 0; i < d; ++i) to[i] = o[r * ldo + i] / sum[r] * a.value_scale;
     }
   }
 };

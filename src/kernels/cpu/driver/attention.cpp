@@ -20,7 +20,7 @@ constexpr int64_t kRows = 192;
 thread_local Scratch scratch;
 
 int64_t scratch_floats(const AttentionArgs& a, int64_t rows) {
-  return a.head_dim * kKeyTile + rows * (round_up(a.head_dim, 16) + a.head_dim + kKeyTile + 2);
+  return 2 * a.head_dim * kKeyTile + rows * (round_up(a.head_dim, 16) + a.head_dim + kKeyTile + 2);
 }
 int64_t amx_scratch_floats(const AttentionArgs& a, int64_t rows) {
   const int64_t d = round_up(a.head_dim, 32), padded = round_up(rows, 16);

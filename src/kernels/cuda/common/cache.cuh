@@ -20,6 +20,11 @@ struct KvRaw<KvType::kBF16> {
   uint4 w;
 };
 
+template <>
+struct KvRaw<KvType::kF32> {
+  float4 low, high;
+};
+
 template <KvType kType>
 __device__ __forceinline__ KvRaw<kType> read_kv8(const uint8_t* page, int64_t element) {
   using Raw = KvRaw<kType>;
@@ -28,7 +33,10 @@ __device__ __forceinline__ KvRaw<kType> read_kv8(const uint8_t* page, int64_t el
 
 template <KvType kType>
 __device__ __forceinline__ void widen8(const KvRaw<kType>& raw, float* to) {
-  if constexpr (kType == KvType::kBF16) {
+  if constexpr (kType == KvType::kF32) {
+    to[0] = raw.low.x, to[1] = raw.low.y, to[2] = raw.low.z, to[3] = raw.low.w;
+    to[4] = raw.high.x, to[5] = raw.high.y, to[6] = raw.high.z, to[7] = raw.high.w;
+  } else if constexpr (kType == KvType::kBF16) {
     const uint32_t words[4] = {raw.w.x, raw.w.y, raw.w.z, raw.w.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -69,6 +77,8 @@ __device__ __forceinline__ void put_kv(const DeviceKv& kv, uint8_t* page, int64_
                                        bool is_value) {
   if (kv.type == KvType::kBF16)
     reinterpret_cast<uint16_t*>(page)[element] = float_to_bf16_bits(x);
+  else if (kv.type == KvType::kF32)
+    reinterpret_cast<float*>(page)[element] = x;
   else
     page[element] = kv_code(kv, x, is_value ? kv.value_scale : kv.key_scale);
 }
