@@ -115,7 +115,7 @@ void compare(Device& d, TileBench& bench, int64_t m) {
     const LinearProblem& p = is_dense ? dense : q;
     const DeviceLinearKernel& kernel = choose_device_linear(p, d.info());
     DeviceBuffer& s = space[is_dense];
-    if (s.empty()) s = DeviceBuffer(d, kernel.workspace_bytes(p, m), "workspace");
+    if (s.empty()) s = DeviceBuffer(d, kernel.workspace_bytes(p, m, false), "workspace");
     DeviceLinearArgs a;
     a.m = m, a.x = bench.x().data(), a.ldx = (p.k + 7) / 8 * 8, a.y = y.data(), a.ldy = p.n, a.y_bf16 = true;
     a.part_stride = m * p.n, a.workspace = s.data(), a.workspace_bytes = s.size();

@@ -32,7 +32,7 @@ def openvino(o, threads=2):
 
 def vllm(o):
     from vllm import LLM, SamplingParams
-    engine = LLM(o.model, dtype="bfloat16", max_model_len=4096, max_num_seqs=32, enable_prefix_caching=False,
+    engine = LLM(o.model, dtype="bfloat16", max_model_len=o.prompt_tokens + o.decode_tokens + 16, max_num_seqs=32, enable_prefix_caching=False,
                  enforce_eager=True, skip_tokenizer_init=True)
 
     def generate(ids, new_tokens):

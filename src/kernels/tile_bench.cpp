@@ -150,7 +150,7 @@ void TileBench::prepare(const TileCase& c) {
   args_.max_parts = static_cast<int>(parts);
   y_ = DeviceBuffer(d_, static_cast<size_t>(parts * args_.m * up_to(p_.n, 8)) * 4, "results");
   args_.y = y_.data();
-  space_ = DeviceBuffer(d_, kernel_.workspace_bytes(p_, args_.m) + 256, "workspace");
+  space_ = DeviceBuffer(d_, kernel_.workspace_bytes(p_, args_.m, false) + 256, "workspace");
   args_.workspace = space_.data(), args_.workspace_bytes = space_.size();
   chosen_ = kernel_.tile_choice ? kernel_.tile_choice(p_, c.use, d_.info()) : TileChoice{};
   if (!chosen_.key.kernel.empty()) want_ = result(chosen_.tiles);
@@ -208,7 +208,7 @@ std::vector<float> TileBench::plain_result(const DeviceLinearKernel& kernel) {
   args_.x = values_.empty() ? x_.data() : values_.data(), args_.ldx = up_to(p_.k, 8);
   args_.gated = args_.add = false;
   args_.ldy = up_to(p_.n, 8), args_.part_stride = args_.m * args_.ldy, args_.max_parts = 1;
-  const DeviceBuffer space(d_, kernel.workspace_bytes(p_, args_.m) + 256, "workspace");
+  const DeviceBuffer space(d_, kernel.workspace_bytes(p_, args_.m, false) + 256, "workspace");
   args_.workspace = space.data(), args_.workspace_bytes = space.size();
   args_.tiles = nullptr;
   clear_y();

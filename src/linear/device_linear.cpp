@@ -118,11 +118,12 @@ bool DeviceInputForm::operator==(const DeviceInputForm& other) const {
 }
 
 DeviceInput::DeviceInput(DeviceArena& arena, const DeviceOps& ops, const uint16_t* x, int64_t m, int64_t k,
-                         int64_t ldx)
+                         int64_t ldx, int64_t low)
     : arena_(arena), ops_(ops), k_(k) {
   plain_.m = m;
   plain_.x = x;
   plain_.ldx = ldx;
+  plain_.x_low = low;
 }
 
 DeviceCodes DeviceInput::provide(const DeviceInputForm& form) {
@@ -130,6 +131,7 @@ DeviceCodes DeviceInput::provide(const DeviceInputForm& form) {
   Made made{form, plain_};
   DeviceCodes to;
   made.args.x = nullptr;
+  made.args.x_low = 0;
   if (form.as == As::kX16) {
     to.ld16 = made.args.ld16 = round_up(k_, kScaleColumns);
     made.args.x16 = to.x16 = arena_.take<uint16_t>(plain_.m * to.ld16, "activations");
@@ -140,7 +142,9 @@ DeviceCodes DeviceInput::provide(const DeviceInputForm& form) {
     made.args.x8 = to.x8 = arena_.take<uint8_t>(plain_.m * to.ld8, "activations");
   } else {
     to.ldy = plain_.ldx;
-    made.args.x = to.y = arena_.take<uint16_t>(plain_.m * plain_.ldx, "activations");
+    const int64_t size = plain_.m * plain_.ldx;
+    if (plain_.x_low != 0 && form.as == As::kBF16) made.args.x_low = to.low = size;
+    made.args.x = to.y = arena_.take<uint16_t>(size + to.low, "activations");
   }
   if (form.as == As::kBytes || form.as == As::kCodes)
     made.args.token_scale = to.token_scale = arena_.take<float>(plain_.m, "activations");
@@ -158,6 +162,7 @@ const DeviceLinearArgs& DeviceInput::form(const DeviceInputForm& wanted) {
   q.cols = k_;
   q.x = static_cast<const uint16_t*>(plain_.x);
   q.ldx = plain_.ldx;
+  q.low = plain_.x_low;
   q.order = wanted.order;
   q.form = wanted.form;
   q.codes = provide(wanted);
@@ -333,15 +338,19 @@ DeviceInputForm DeviceLinear::input_form(int64_t m) const {
   return form_for(form_, problem_, *kernel_, m, device_.info());
 }
 
-bool DeviceLinear::fuses_gate(int64_t m) const {
+bool DeviceLinear::splits_terms(int64_t m) const {
+  return input_form(m).as == DeviceInputForm::As::kBF16 && !kernel_->takes_terms(problem_, m, device_.info());
+}
+
+bool DeviceLinear::fuses_gate(int64_t m, bool terms) const {
   const bool scaled_after = input_form(m).as == DeviceInputForm::As::kCodes;
-  return alternating() && !rounds_output() && !scaled_after &&
+  return alternating() && !rounds_output() && !scaled_after && !(terms && splits_terms(m)) &&
          kernel_->fuses_gate(problem_, m, device_.info());
 }
 
 bool DeviceLinear::rounds_gate(int64_t m, const DeviceInputForm& next) const {
   using As = DeviceInputForm::As;
-  return fuses_gate(m) && input_form(m).as == As::kBytes && next.as == As::kBytes && !next.order &&
+  return fuses_gate(m, false) && input_form(m).as == As::kBytes && next.as == As::kBytes && !next.order &&
          kernel_->rounds_gate(problem_, next.form, m, device_.info());
 }
 
@@ -359,6 +368,7 @@ DeviceMatrix DeviceLinear::forward(DeviceInput& input, const Output& output) con
   const DeviceInputForm form = input_form(input.m());
   DeviceLinearArgs a = input.form(form);
   const float* row_scale = form.as == DeviceInputForm::As::kCodes ? a.token_scale : nullptr;
+  if (a.x_low != 0 && splits_terms(a.m)) return run_terms(input.arena(), a, output, input.ops());
   return run(input.arena(), a, output, row_scale, &input.ops());
 }
 
@@ -374,12 +384,51 @@ DeviceMatrix DeviceLinear::forward_norm(DeviceArena& arena, const NormArgs& norm
   return run(arena, a, output);
 }
 
+int DeviceLinear::launch(DeviceArena& arena, const DeviceLinearArgs& a) const {
+  DeviceLinearArgs with_workspace = a;
+  DeviceBuffer& workspace = arena.workspace(kernel_->workspace_bytes(problem_, a.m, a.x8 != nullptr));
+  with_workspace.workspace = workspace.data();
+  with_workspace.workspace_bytes = workspace.size();
+  return kernel_->run(problem_, packed_.data(), with_workspace, device_.info(), device_.stream());
+}
+
+// The products of both terms are parts of the result. Together where a kernel of few tokens takes as many.
+DeviceMatrix DeviceLinear::run_terms(DeviceArena& arena, DeviceLinearArgs a, const Output& output,
+                                     const DeviceOps& ops) const {
+  CHECK(!output.gated && !output.add && !output.bf16 && !output.y &&
+        (output.max_parts > 1 || rounds_output()));
+  const int64_t m = a.m, low = a.x_low;
+  a.ldy = output.ldy ? output.ldy : round_up(problem_.n, int64_t{8});
+  a.x_low = 0;
+  a.max_parts = rounds_output() ? 1 : output.max_parts / 2;
+  auto* y = arena.take<float>(2 * m * a.ldy * a.max_parts, "activations");
+  a.y = y;
+  DeviceMatrix sum{y, a.ldy, false, 0, m * a.ldy, nullptr};
+  if (low == m * a.ldx && 2 * m <= kSmallTokens) {
+    a.m = 2 * m;
+    a.part_stride = a.m * a.ldy;
+    sum.parts = 2 * launch(arena, a);
+  } else {
+    a.part_stride = m * a.ldy;
+    sum.parts = launch(arena, a);
+    a.x = static_cast<const uint16_t*>(a.x) + low;
+    a.y = y + sum.parts * a.part_stride;
+    sum.parts += launch(arena, a);
+  }
+  if (!bias_.empty() || rounds_output()) {
+    ops.scale_rows(sum, m, problem_.n, nullptr, bias_.as<float>(), device_.stream());
+    sum.parts = 1;
+  }
+  if (rounds_output()) ops.round_output({sum, m, problem_.n, output_form_}, device_.stream());
+  return sum;
+}
+
 DeviceMatrix DeviceLinear::run(DeviceArena& arena, DeviceLinearArgs a, const Output& output,
                                const float* row_scale, const DeviceOps* ops) const {
   const int64_t columns = output.gated ? problem_.n / 2 : problem_.n;
   CHECK(!rounds_output() || (ops && !output.gated && !output.add));
   const bool bf16 = output.bf16 && !rounds_output();  // output activations are rounded from floats
-  a.ldy = output.y ? output.ldy : round_up(columns, int64_t{8});
+  a.ldy = output.ldy ? output.ldy : round_up(columns, int64_t{8});
   a.y_bf16 = bf16;
   a.gated = output.gated;
   a.add = output.add;
@@ -391,15 +440,13 @@ DeviceMatrix DeviceLinear::run(DeviceArena& arena, DeviceLinearArgs a, const Out
   a.bias = row_scale ? nullptr : bias_.as<float>();  // after the scale
   a.y = output.y;
   const bool halves = bf16 || output.gated;
+  if (output.terms) a.y_low = a.part_stride;
   if (!a.y && !a.codes.x8) {
-    const int64_t count = a.part_stride * a.max_parts;
+    const int64_t count = a.part_stride * a.max_parts + a.y_low;
     a.y = halves ? static_cast<void*>(arena.take<uint16_t>(count, "activations"))
                  : static_cast<void*>(arena.take<float>(count, "activations"));
   }
-  DeviceBuffer& workspace = arena.workspace(kernel_->workspace_bytes(problem_, a.m));
-  a.workspace = workspace.data();
-  a.workspace_bytes = workspace.size();
-  const int parts = kernel_->run(problem_, packed_.data(), a, device_.info(), device_.stream());
+  const int parts = launch(arena, a);
   DeviceMatrix y{a.y, a.ldy, halves, parts, a.part_stride, row_scale};
   if (row_scale && (output.y || !bias_.empty() || rounds_output())) {
     y.row_scale = nullptr;

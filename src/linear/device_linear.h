@@ -60,13 +60,15 @@ DeviceInputForm device_input_form(const Scheme& scheme, const LinearProblem& pro
 // The input of device linears and the forms of it, each made once.
 class DeviceInput {
  public:
-  // x: (M,K) bf16, rows ldx apart, a multiple of 8; columns beyond K are zero.
-  DeviceInput(DeviceArena& arena, const DeviceOps& ops, const uint16_t* x, int64_t m, int64_t k, int64_t ldx);
+  // x: (M,K) bf16, rows ldx apart, a multiple of 8; columns beyond K are zero. low: of two terms (device_ops.h).
+  DeviceInput(DeviceArena& arena, const DeviceOps& ops, const uint16_t* x, int64_t m, int64_t k, int64_t ldx,
+              int64_t low = 0);
   // Room for a form of x that a kernel makes from what x itself is made from.
   DeviceCodes provide(const DeviceInputForm& form);
   // x, ldx, or x16, x_scale, ld16, or x8, ldx8 filled in; token_scale for bytes and codes.
   const DeviceLinearArgs& form(const DeviceInputForm& wanted);
   int64_t m() const { return plain_.m; }
+  bool terms() const { return plain_.x_low != 0; }
   DeviceArena& arena() { return arena_; }
   const DeviceOps& ops() const { return ops_; }
 
@@ -98,9 +100,10 @@ class DeviceLinear {
 
   struct Output {
     void* y = nullptr;  // where to; null: taken from the arena
-    int64_t ldy = 0;
+    int64_t ldy = 0;    // 0: N, up to a multiple of 8
     bool bf16 = false;
     bool gated = false;  // only when fuses_gate(m)
+    bool terms = false;  // of what is gated: two
     bool add = false;    // only when adds(m): y += the product
     // With gated, only when rounds_gate(m, ...): the next linear's input instead of y; counters as DeviceLinearArgs has.
     DeviceForm form;
@@ -108,10 +111,13 @@ class DeviceLinear {
     uint32_t* counters = nullptr;
     int max_parts = 1;
   };
+  // Makes the form of it that forward() will read.
+  void prepare(DeviceInput& input) const { input.form(input_form(input.m())); }
+  // An input of two terms asks for two parts at least, or leaves it to the kernel (`gated`, `add`).
   DeviceMatrix forward(DeviceInput& input, const Output& output) const;
   // The product of what a norm makes of `residual` (m, ld), only when fuses_norm(m).
   DeviceMatrix forward_norm(DeviceArena& arena, const NormArgs& norm, const Output& output) const;
-  bool fuses_gate(int64_t m) const;
+  bool fuses_gate(int64_t m, bool terms) const;  // terms: of an input of two
   // Whether forward() can round its gated result to the form that the next linear wants.
   bool rounds_gate(int64_t m, const DeviceInputForm& next) const;
   bool fuses_norm(int64_t m) const;
@@ -129,6 +135,11 @@ class DeviceLinear {
  private:
   class Part;
   bool rounds_output() const { return output_form_.kind != DeviceForm::Kind::kNone; }
+  // Whether both terms of an input are multiplied as tokens of their own.
+  bool splits_terms(int64_t m) const;
+  int launch(DeviceArena& arena, const DeviceLinearArgs& a) const;
+  DeviceMatrix run_terms(DeviceArena& arena, DeviceLinearArgs a, const Output& output,
+                         const DeviceOps& ops) const;
   DeviceMatrix run(DeviceArena& arena, DeviceLinearArgs a, const Output& output,
                    const float* row_scale = nullptr, const DeviceOps* ops = nullptr) const;
   Device& device_;

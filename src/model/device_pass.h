@@ -29,6 +29,8 @@ class DeviceDecoder::Pass {
   void add_product(const DeviceLinear& linear, DeviceInput& input);
   NormArgs norm_args(const DeviceBuffer& gain);
   DeviceMatrix multiply(const DeviceLinear& linear, DeviceInput& input, int max_parts);
+  // Room for `rows` rows of activations, in two terms where terms_; low: elements to the second, or 0.
+  uint16_t* take_rows(int64_t rows, int64_t ld, int64_t& low);
 
   DeviceDecoder& d_;
   const ModelConfig& c_;
@@ -36,6 +38,7 @@ class DeviceDecoder::Pass {
   bool one_sequence_;
   int64_t tokens_, hidden_ld_;
   bool small_;  // few tokens: linears give floats in parts
+  bool terms_;  // activations of two terms (kernels/api/device_ops.h)
   bool next_;   // one token for each of several sequences
   const TokenInfo* info_;
   float* residual_;

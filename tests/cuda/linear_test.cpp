@@ -9,19 +9,6 @@
 namespace roundel {
 namespace {
 
-LinearProblem weights(CodeType code, int bits, int64_t n, int64_t k, int64_t group, bool zero,
-                      ScaleType scale = ScaleType::kBF16) {
-  LinearProblem p;
-  p.n = n, p.k = k, p.code = code, p.bits = bits, p.group = group > 0 ? group : k;
-  p.has_scale = true, p.has_zero_point = zero, p.scale_type = scale;
-  return p;
-}
-LinearProblem dense(CodeType code, int64_t n, int64_t k) {
-  LinearProblem p;
-  p.n = n, p.k = k, p.group = k, p.code = code, p.bits = code == CodeType::kF32 ? 32 : 16;
-  return p;
-}
-
 std::vector<LinearProblem> problems() {
   const auto i = CodeType::kInt, f8 = CodeType::kE4M3;
   return {weights(i, 4, 256, 512, 128, false),
@@ -96,7 +83,7 @@ struct Both {
     const LinearProblem& p = c.problem;
     Device& d = *gpu();
     pack(kernel);
-    const DeviceBuffer workspace(d, kernel.workspace_bytes(p, c.m), "workspace");
+    const DeviceBuffer workspace(d, kernel.workspace_bytes(p, c.m, false), "workspace");
     const int64_t ldy = p.n + 4, stride = c.m * ldy;
     const DeviceBuffer y = poisoned(static_cast<size_t>(stride * max_parts) * 4);
     DeviceLinearArgs a;
@@ -199,7 +186,7 @@ TEST(DeviceLinear, TakesTheNormAndAddsToTheResidual) {
         residual[i] = static_cast<float>(8 * random_unit(1, i) - 3),
         gain[i] = round_bf16(static_cast<float>(random_unit(2, i) + 0.1));
       const DeviceBuffer dresidual = to_gpu(residual), dgain = to_gpu(gain);
-      const DeviceBuffer space(d, kernel->workspace_bytes(p, 1) + 256, "workspace");
+      const DeviceBuffer space(d, kernel->workspace_bytes(p, 1, false) + 256, "workspace");
       const auto run = [&](DeviceLinearArgs a, std::vector<float> y) {
         const DeviceBuffer dy = to_gpu(y);
         a.m = 1, a.y = dy.data(), a.ldy = a.part_stride = p.n;
@@ -278,7 +265,7 @@ TEST(DeviceLinear, MultipliesCodesOfOneScale) {
               want = halves;
             }
             const DeviceBuffer y = poisoned(static_cast<size_t>(8 * m * n) * 4);
-            const DeviceBuffer space(d, kernel->workspace_bytes(p, m), "workspace");
+            const DeviceBuffer space(d, kernel->workspace_bytes(p, m, false), "workspace");
             DeviceLinearArgs a;
             a.m = m, a.x16 = x16.data(), a.ld16 = q.codes.ld16, a.x_scale = scale.as<float>(),
             a.one_scale = true;
@@ -373,7 +360,7 @@ TEST(DeviceLinear, MultipliesBytes) {
           for (const bool bf16 : {false, true}) {
             const int64_t parts = bf16 ? 1 : 8;
             const DeviceBuffer y = poisoned(static_cast<size_t>(parts * m * n) * 4);
-            const DeviceBuffer space(d, kernel->workspace_bytes(p, m), "workspace");
+            const DeviceBuffer space(d, kernel->workspace_bytes(p, m, false), "workspace");
             DeviceLinearArgs a = bytes.args(m, space);
             a.y = y.data(), a.ldy = n, a.y_bf16 = bf16, a.part_stride = m * n;
             a.max_parts = static_cast<int>(parts), a.bias = both.bias_values.as<float>();
@@ -421,7 +408,7 @@ void agrees_with_unpacked_rows(const ManyShape& s, bool gated) {
   Both both(p, s.m, s.m == 700 || s.m == 65);
   both.pack(kernel);
   const int64_t columns = gated ? s.n / 2 : s.n, ldy = columns + 8;
-  const DeviceBuffer space(d, kernel.workspace_bytes(p, s.m), "workspace");
+  const DeviceBuffer space(d, kernel.workspace_bytes(p, s.m, false), "workspace");
   DeviceLinearArgs a;
   a.m = s.m, a.x = both.x.data(), a.ldx = both.c.ldx, a.ldy = s.n, a.bias = both.bias_values.as<float>();
   a.workspace = space.data(), a.workspace_bytes = space.size();
@@ -518,7 +505,7 @@ TEST(DeviceLinear, GatesAndRoundsBytes) {
             const std::vector<float> y = both.reference();
             const std::vector<float> want = gate_values(y, m, n);
             std::vector<float> got;
-            const DeviceBuffer space(d, kernel->workspace_bytes(p, m), "workspace");
+            const DeviceBuffer space(d, kernel->workspace_bytes(p, m, false), "workspace");
             const DeviceBuffer halves = poisoned(want.size() * 2);
             DeviceLinearArgs a = bytes.args(m, space);
             a.y = halves.data(), a.ldy = n / 2, a.gated = true;

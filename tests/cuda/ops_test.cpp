@@ -198,6 +198,10 @@ struct Stored {
         const uint16_t bits = float_to_bf16(x);
         bytes.push_back(static_cast<uint8_t>(bits & 255)), bytes.push_back(static_cast<uint8_t>(bits >> 8));
         values.push_back(bf16_to_float(bits));
+      } else if (kv.type == KvType::kF32) {
+        const uint32_t bits = float_bits(x);
+        for (int b = 0; b < 4; ++b) bytes.push_back(static_cast<uint8_t>(bits >> 8 * b));
+        values.push_back(x);
       } else if (kv.type == KvType::kE4M3) {
         bytes.push_back(float_to_e4m3(x / scale));
         values.push_back(e4m3_to_float(bytes.back()) * scale);
@@ -234,7 +238,7 @@ void check_attention(const Shape& s, DeviceKv kv) {
   AttentionArgs r;
   r.tokens = s.tokens, r.start = s.start, r.heads = s.heads, r.kv_heads = s.kv_heads, r.head_dim = s.head_dim;
   r.scale = a.scale, r.window = s.window, r.q = q.data(), r.ldq = a.ldo, r.ldo = a.ldo;
-  r.k = stored.values.data() + 2 * per_part * layer, r.v = r.k + per_part;
+  r.k = stored.values.data() + 2 * per_part * layer, r.v = stored.values.data() + per_part * (2 * layer + 1);
   r.kv_stride = capacity * s.head_dim;
   std::vector<float> want(q.size());
   r.out = want.data();
@@ -256,8 +260,8 @@ TEST(DeviceOps, AttentionAgreesWithTheReference) {
                          Shape{3, 200, 4, 4, 80, 50, false, 3}, Shape{2, 90, 2, 1, 256, 0, false, 1},
                          Shape{64, 0, 9, 3, 64, 0, true, 1}, Shape{100, 37, 8, 2, 128, 0, true, 1},
                          Shape{200, 100, 4, 1, 64, 70, true, 1}, Shape{17, 5, 2, 2, 128, 0, true, 1}})
-    for (const DeviceKv& kv :
-         {DeviceKv{}, DeviceKv{KvType::kE4M3, 0.01f, 0.02f, 8}, DeviceKv{KvType::kInt8, 0.02f, 0.03f, 8}})
+    for (const DeviceKv& kv : {DeviceKv{}, DeviceKv{KvType::kF32}, DeviceKv{KvType::kE4M3, 0.01f, 0.02f, 8},
+                               DeviceKv{KvType::kInt8, 0.02f, 0.03f, 8}})
       check_attention(s, kv);
 }
 

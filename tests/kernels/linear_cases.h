@@ -16,6 +16,20 @@ inline size_t code_bytes(CodeType type) {
   return type == CodeType::kF32 ? 4 : type == CodeType::kBF16 || type == CodeType::kF16 ? 2 : 1;
 }
 
+// A quantized weight; group 0: one scale a row.
+inline LinearProblem weights(CodeType code, int bits, int64_t n, int64_t k, int64_t group, bool zero,
+                             ScaleType scale = ScaleType::kBF16) {
+  LinearProblem p;
+  p.n = n, p.k = k, p.code = code, p.bits = bits, p.group = group > 0 ? group : k;
+  p.has_scale = true, p.has_zero_point = zero, p.scale_type = scale;
+  return p;
+}
+inline LinearProblem dense(CodeType code, int64_t n, int64_t k) {
+  LinearProblem p;
+  p.n = n, p.k = k, p.group = k, p.code = code, p.bits = code == CodeType::kF32 ? 32 : 16;
+  return p;
+}
+
 struct LinearCase {
   LinearProblem problem;
   std::vector<uint8_t> codes;

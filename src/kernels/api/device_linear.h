@@ -45,6 +45,7 @@ struct DeviceLinearArgs {
   int64_t m = 0;
   const void* x = nullptr;  // (M,K) bf16, rows ldx apart; columns up to a multiple of 8 are zero
   int64_t ldx = 0;
+  int64_t x_low = 0;               // where takes_terms: x has two terms (device_ops.h)
   const void* x16 = nullptr;       // (M,ld16) half: used instead of x when given
   const float* x_scale = nullptr;  // (M, ld16 / kScaleColumns)
   bool one_scale = false;          // the same for all columns of a token
@@ -64,6 +65,7 @@ struct DeviceLinearArgs {
   int64_t ldy = 0;
   bool y_bf16 = false;
   bool gated = false;  // rows alternate (RowMap): y (M,N/2) bf16 = silu(gate) * up
+  int64_t y_low = 0;   // with gated, where few tokens: y has two terms
   // Or, where rounds_gate: that, rounded to `form`, as bytes (codes.x8, codes.token_scale) instead of y.
   DeviceForm form;
   DeviceCodes codes;
@@ -91,11 +93,14 @@ struct DeviceLinearKernel {
   // Whether run() can do `residual`, and whether it can do `add`, for m tokens.
   bool (*fuses_norm)(const LinearProblem&, int64_t m, const DeviceInfo&);
   bool (*adds)(const LinearProblem&, int64_t m, const DeviceInfo&);
+  // Whether run() takes x of two terms for m tokens; else both terms are multiplied as tokens of their own.
+  bool (*takes_terms)(const LinearProblem&, int64_t m, const DeviceInfo&);
   // Whether run() takes activations of this form as x8 for m tokens.
   bool (*takes_bytes)(const LinearProblem&, const DeviceForm&, int64_t m, const DeviceInfo&);
   // Whether activations that need no rounding should come as x16 (DeviceForm::kHalf) for m tokens.
   bool (*wants_x16)(const LinearProblem&, int64_t m);
-  size_t (*workspace_bytes)(const LinearProblem&, int64_t m);
+  // bytes: for activations that come as x8; else for any.
+  size_t (*workspace_bytes)(const LinearProblem&, int64_t m, bool bytes);
   // Returns how many parts of y it wrote.
   int (*run)(const LinearProblem&, const uint8_t* packed, const DeviceLinearArgs&, const DeviceInfo&,
              DeviceStream);

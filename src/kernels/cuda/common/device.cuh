@@ -96,6 +96,37 @@ __device__ __forceinline__ uint16_t float_to_bf16_bits(float x) {
   return __bfloat16_as_ushort(__float2bfloat16_rn(x));
 }
 
+// A value as one or two terms (device_ops.h).
+__device__ __forceinline__ void put_terms(uint16_t* to, int64_t low, float x) {
+  const uint16_t high = float_to_bf16_bits(x);
+  *to = high;
+  if (low) to[low] = float_to_bf16_bits(x - bf16_bits_to_float(high));
+}
+__device__ __forceinline__ uint2 four_bf16(const float4& v) {
+  return {float_to_bf16_bits(v.x) | uint32_t{float_to_bf16_bits(v.y)} << 16,
+          float_to_bf16_bits(v.z) | uint32_t{float_to_bf16_bits(v.w)} << 16};
+}
+__device__ __forceinline__ float4 four_floats(const uint2& w) {
+  return {__uint_as_float(w.x << 16), __uint_as_float(w.x & 0xffff0000u), __uint_as_float(w.y << 16),
+          __uint_as_float(w.y & 0xffff0000u)};
+}
+// Four of them, aligned to 8 bytes.
+__device__ __forceinline__ void put_terms4(uint16_t* to, int64_t low, const float4& v) {
+  const uint2 high = four_bf16(v);
+  *reinterpret_cast<uint2*>(to) = high;
+  if (!low) return;
+  const float4 h = four_floats(high);
+  *reinterpret_cast<uint2*>(to + low) = four_bf16({v.x - h.x, v.y - h.y, v.z - h.z, v.w - h.w});
+}
+__device__ __forceinline__ float4 get_terms4(const uint16_t* from, int64_t low) {
+  float4 v = four_floats(*reinterpret_cast<const uint2*>(from));
+  if (low) {
+    const float4 l = four_floats(*reinterpret_cast<const uint2*>(from + low));
+    v.x += l.x, v.y += l.y, v.z += l.z, v.w += l.w;
+  }
+  return v;
+}
+
 constexpr int kMaxParts = 8;
 
 // Element (row, column) of what a linear wrote. The parts are read together, and added in order.
@@ -117,9 +148,7 @@ __device__ __forceinline__ float4 matrix_value4(const DeviceMatrix& m, int64_t r
   const float scale = m.row_scale ? m.row_scale[row] : 1.0f;
   float4 x[kMaxParts];
   if (m.bf16) {
-    const uint2 w = *reinterpret_cast<const uint2*>(static_cast<const uint16_t*>(m.data) + at);
-    x[0] = {__uint_as_float(w.x << 16), __uint_as_float(w.x & 0xffff0000u), __uint_as_float(w.y << 16),
-            __uint_as_float(w.y & 0xffff0000u)};
+    x[0] = get_terms4(static_cast<const uint16_t*>(m.data) + at, 0);
   } else {
     const float* p = static_cast<const float*>(m.data) + at;
 #pragma unroll

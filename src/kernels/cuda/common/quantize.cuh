@@ -73,7 +73,7 @@ __device__ inline void quantize_token(const DeviceForm& form, const float* value
     if (x16)
       x16[i] = __half_as_ushort(__float2half_rn(code));
     else
-      y[i] = float_to_bf16_bits(to.token_scale ? code : code * q.scale);
+      put_terms(y + i, to.low, to.token_scale ? code : code * q.scale);
   };
   if (form.group == 0) {
     float top = 0, lo = 0, hi = 0;
@@ -114,7 +114,7 @@ __device__ inline void quantize_token(const DeviceForm& form, const float* value
   if (x16)
     for (int64_t i = cols + tid; i < to.ld16; i += threads) x16[i] = 0;
   else if (y)
-    for (int64_t i = cols + tid; i < to.ldy; i += threads) y[i] = 0;
+    for (int64_t i = cols + tid; i < to.ldy; i += threads) put_terms(y + i, to.low, 0.0f);
 }
 
 }  // namespace roundel::cuda

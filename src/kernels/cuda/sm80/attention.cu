@@ -53,11 +53,13 @@ __global__ void __launch_bounds__(kWarps * 32) attention_kernel(const DeviceAtte
 #pragma unroll
   for (int h = 0; h < kHeads; ++h)
     if (h < heads && in_head) {
-      widen8(read_kv8<KvType::kBF16>(reinterpret_cast<const uint8_t*>(a.q),
-                                     (int64_t{token} * a.heads + head0 + h) * d + part_lane * 8),
-             q[h]);
+      const int64_t at = (int64_t{token} * a.heads + head0 + h) * d + part_lane * 8;
+      const auto* from = reinterpret_cast<const uint8_t*>(a.q);
+      widen8(read_kv8<KvType::kBF16>(from, at), q[h]);
+      float low[8] = {};
+      if (a.low) widen8(read_kv8<KvType::kBF16>(from, at + a.low), low);
 #pragma unroll
-      for (int i = 0; i < 8; ++i) q[h][i] *= scale;
+      for (int i = 0; i < 8; ++i) q[h][i] = (q[h][i] + low[i]) * scale;
     }
 
   Sums sums[kHeads];
@@ -112,7 +114,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_kernel(const DeviceAtte
   }
   __syncthreads();
   const auto finish = [&](int h, int i, float x) {
-    a.out[token * a.ldo + int64_t{head0 + h} * d + i] = float_to_bf16_bits(x * a.kv.value_scale);
+    put_terms(a.out + token * a.ldo + int64_t{head0 + h} * d + i, a.low, x * a.kv.value_scale);
   };
   const int width = d + 2;
   for (int at_out = tid; at_out < heads * d; at_out += kWarps * 32) {
@@ -176,8 +178,9 @@ void run(const DeviceAttentionArgs& a, DeviceStream stream) {
 }  // namespace
 
 void attention(const DeviceAttentionArgs& a, DeviceStream stream) {
-  if (a.one_sequence && prompt_attention_fits(a)) return prompt_attention(a, stream);
+  if (a.one_sequence && a.low == 0 && prompt_attention_fits(a)) return prompt_attention(a, stream);
   (a.kv.type == KvType::kBF16   ? run<KvType::kBF16>
+   : a.kv.type == KvType::kF32  ? run<KvType::kF32>
    : a.kv.type == KvType::kE4M3 ? run<KvType::kE4M3>
                                 : run<KvType::kInt8>)(a, stream);
 }

@@ -164,7 +164,8 @@ void run(const DeviceAttentionArgs& a, DeviceStream stream) {
 }  // namespace
 
 bool prompt_attention_fits(const DeviceAttentionArgs& a) {
-  return a.tokens >= 16 && (a.head_dim == 64 || a.head_dim == 128) && a.ldo % 2 == 0;
+  return a.tokens >= 16 && a.kv.type != KvType::kF32 && (a.head_dim == 64 || a.head_dim == 128) &&
+         a.ldo % 2 == 0;
 }
 
 void prompt_attention(const DeviceAttentionArgs& a, DeviceStream stream) {

@@ -75,7 +75,7 @@ bool takes_codes(const LinearProblem& p, const DeviceForm& form);
 bool units_take_bytes(const LinearProblem& p, const DeviceForm& form, int64_t m, const DeviceInfo& info);
 bool never_fuses(const LinearProblem&, int64_t m, const DeviceInfo&);
 bool never_rounds(const LinearProblem&, const DeviceForm&, int64_t m, const DeviceInfo&);
-size_t unpacked_workspace(const LinearProblem& p, int64_t m);
+size_t unpacked_workspace(const LinearProblem& p, int64_t m, bool bytes);
 Support units_support(const LinearProblem& p, const DeviceInfo& info);
 size_t units_bytes(const LinearProblem& p);
 // Units by cuBLASLt, bytes where a.x8 is given.

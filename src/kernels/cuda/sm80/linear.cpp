@@ -10,10 +10,10 @@ namespace roundel::cuda {
 namespace {
 
 constexpr size_t kBlasWorkspace = 16 << 20;
-// Weights that are unpacked at once: 64 MiB of bf16.
-constexpr int64_t kBlockWeights = 32 << 20;
-// int32 sums that are made at once: 64 MiB.
-constexpr int64_t kBlockSums = 16 << 20;
+// Weights that are unpacked at once: 32 MiB of bf16.
+constexpr int64_t kBlockWeights = 16 << 20;
+// int32 sums that are made at once: 32 MiB, of at most so many rows.
+constexpr int64_t kBlockSums = 8 << 20, kSumRows = 4096;
 
 int64_t round_up8(int64_t k) {
   return (k + 7) / 8 * 8;
@@ -24,7 +24,7 @@ bool no_x16(const LinearProblem&, int64_t) {
 }
 
 // The parts of the workspace: cuBLAS's own, x as bf16 if it comes as x16, a block of unpacked rows.
-size_t common_workspace(const LinearProblem& p, int64_t m) {
+size_t common_workspace(const LinearProblem& p, int64_t m, bool) {
   return kBlasWorkspace + static_cast<size_t>(std::min(m, kSmallTokens) * round_up8(p.k)) * 2 + 1024;
 }
 int64_t block_rows(const LinearProblem& p) {
@@ -126,10 +126,10 @@ int run_float(const LinearProblem& p, const uint8_t* packed, const DeviceLinearA
   return 1;
 }
 
-size_t any_workspace(const LinearProblem& p, int64_t m) {
-  if (p.code != CodeType::kF16 && p.code != CodeType::kF32) return unpacked_workspace(p, m);
+size_t any_workspace(const LinearProblem& p, int64_t m, bool bytes) {
+  if (p.code != CodeType::kF16 && p.code != CodeType::kF32) return unpacked_workspace(p, m, bytes);
   const int64_t k = round_up8(p.k);
-  return common_workspace(p, m) + static_cast<size_t>(block_rows(p) * k + m * k + m * p.n) * 4 + 1024;
+  return common_workspace(p, m, bytes) + static_cast<size_t>(block_rows(p) * k + m * k + m * p.n) * 4 + 1024;
 }
 
 int any_run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a, const DeviceInfo&,
@@ -159,19 +159,18 @@ int multiply_bytes(const LinearProblem& p, const uint8_t* packed, const DeviceLi
     return 1;
   }
   // int32 sums of some tokens and rows at a time
-  const int64_t rows_at_once = block_rows(p), ld_sums = std::min(rows_at_once, p.n);
-  const int64_t tokens = std::min(a.m, kBlockSums / ld_sums / 16 * 16);
-  auto* sums = static_cast<int32_t*>(space.take(static_cast<size_t>(tokens * ld_sums) * 4));
-  b.y = sums, b.ldy = ld_sums;
-  for (int64_t row0 = 0; row0 < p.n; row0 += rows_at_once) {
-    b.n = std::min(rows_at_once, p.n - row0);
+  const int64_t rows = std::min(kSumRows, p.n), tokens = std::min(a.m, kBlockSums / rows / 16 * 16);
+  auto* sums = static_cast<int32_t*>(space.take(static_cast<size_t>(tokens * rows) * 4));
+  b.y = sums, b.ldy = rows;
+  for (int64_t row0 = 0; row0 < p.n; row0 += rows) {
+    b.n = std::min(rows, p.n - row0);
     b.w = packed + row0 * row_bytes(u);
     for (int64_t first = 0; first < a.m; first += tokens) {
       b.m = std::min(tokens, a.m - first);
       b.x = static_cast<const uint8_t*>(a.x8) + first * a.ldx8;
       blas_multiply(b, stream);
       auto* y = static_cast<uint8_t*>(y_at(a, row0)) + first * a.ldy * (a.y_bf16 ? 2 : 4);
-      scale_sums(sums, ld_sums, b.m, b.n, a.token_scale + first, scales + row0, y, a.ldy, a.y_bf16, stream);
+      scale_sums(sums, rows, b.m, b.n, a.token_scale + first, scales + row0, y, a.ldy, a.y_bf16, stream);
     }
   }
   finish(a, p.n, stream);
@@ -214,10 +213,11 @@ Support units_support(const LinearProblem& p, const DeviceInfo&) {
 size_t units_bytes(const LinearProblem& p) {
   return static_cast<size_t>(unit_layout(p).bytes);
 }
-size_t unpacked_workspace(const LinearProblem& p, int64_t m) {
-  const bool bytes = p.code == CodeType::kInt && p.bits > 4 && p.group >= p.k && m > kSmallTokens;
-  const size_t sums = bytes ? static_cast<size_t>(std::min(kBlockSums, m * block_rows(p))) * 4 : 0;
-  return common_workspace(p, m) + static_cast<size_t>(block_rows(p) * round_up8(p.k)) * 2 + sums + 1024;
+size_t unpacked_workspace(const LinearProblem& p, int64_t m, bool bytes) {
+  const bool summed = p.code == CodeType::kInt && p.bits > 4 && p.group >= p.k && m > kSmallTokens;
+  const size_t sums = summed ? static_cast<size_t>(std::min(kBlockSums, m * std::min(kSumRows, p.n))) * 4 : 0;
+  const size_t unpacked = bytes ? 0 : static_cast<size_t>(block_rows(p) * round_up8(p.k)) * 2;
+  return common_workspace(p, m, bytes) + std::max(unpacked, sums) + 1024;
 }
 
 int multiply_units(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a,
@@ -249,8 +249,8 @@ namespace roundel {
 extern const DeviceLinearKernel kSm80Dense = {
     "sm80_bf16_cublaslt",    cuda::dense_supports, cuda::dense_bytes,  cuda::pack_plain,
     cuda::unpack_plain_rows, cuda::never_fuses,    cuda::never_rounds, cuda::never_fuses,
-    cuda::never_fuses,       cuda::never_rounds,   cuda::no_x16,       cuda::common_workspace,
-    cuda::dense_run};
+    cuda::never_fuses,       cuda::never_fuses,    cuda::never_rounds, cuda::no_x16,
+    cuda::common_workspace,  cuda::dense_run};
 extern const DeviceLinearKernel kSm80Units = {"sm80_units_unpack_cublaslt",
                                               cuda::units_support,
                                               cuda::units_bytes,
@@ -260,21 +260,14 @@ extern const DeviceLinearKernel kSm80Units = {"sm80_units_unpack_cublaslt",
                                               cuda::never_rounds,
                                               cuda::never_fuses,
                                               cuda::never_fuses,
+                                              cuda::never_fuses,
                                               cuda::units_take_bytes,
                                               cuda::no_x16,
                                               cuda::unpacked_workspace,
                                               cuda::units_run};
-extern const DeviceLinearKernel kSm80Plain = {"sm80_any_unpack_cublaslt",
-                                              cuda::any_supports,
-                                              cuda::plain_bytes,
-                                              cuda::pack_plain,
-                                              cuda::unpack_plain_rows,
-                                              cuda::never_fuses,
-                                              cuda::never_rounds,
-                                              cuda::never_fuses,
-                                              cuda::never_fuses,
-                                              cuda::never_rounds,
-                                              cuda::no_x16,
-                                              cuda::any_workspace,
-                                              cuda::any_run};
+extern const DeviceLinearKernel kSm80Plain = {
+    "sm80_any_unpack_cublaslt", cuda::any_supports, cuda::plain_bytes,  cuda::pack_plain,
+    cuda::unpack_plain_rows,    cuda::never_fuses,  cuda::never_rounds, cuda::never_fuses,
+    cuda::never_fuses,          cuda::never_fuses,  cuda::never_rounds, cuda::no_x16,
+    cuda::any_workspace,        cuda::any_run};
 }  // namespace roundel

@@ -27,10 +27,11 @@ __global__ void __launch_bounds__(kNormThreads) norm_kernel(const NormArgs a) {
   for (int64_t i = tid; i < a.cols; i += kNormThreads) {
     const float v = values[i] = values[i] * r * a.gain[i];
     if (a.y_float) a.y_float[out_row * a.ldy_float + i] = v;
-    if (a.y) a.y[out_row * a.ldy + i] = float_to_bf16_bits(v);
+    if (a.y) put_terms(a.y + out_row * a.ldy + i, a.low, v);
   }
   if (a.y)
-    for (int64_t i = a.cols + tid; i < a.ldy; i += kNormThreads) a.y[out_row * a.ldy + i] = 0;
+    for (int64_t i = a.cols + tid; i < a.ldy; i += kNormThreads)
+      put_terms(a.y + out_row * a.ldy + i, a.low, 0.0f);
   if (a.form.kind == DeviceForm::Kind::kNone) return;
   __syncthreads();
   quantize_token(a.form, values, a.cols, a.codes, out_row, scratch);
@@ -43,12 +44,14 @@ __global__ void __launch_bounds__(kNormThreads) quantize_kernel(const QuantizeAr
   wait_for_previous();
   const int64_t row = blockIdx.x;
   const uint16_t* x = a.x + row * a.ldx;
-  for (int64_t i = threadIdx.x; i < a.cols; i += kNormThreads)
-    values[i] = bf16_bits_to_float(x[a.order ? a.order[i] : i]);
+  for (int64_t i = threadIdx.x; i < a.cols; i += kNormThreads) {
+    const int64_t from = a.order ? a.order[i] : i;
+    values[i] = bf16_bits_to_float(x[from]) + (a.low ? bf16_bits_to_float(x[from + a.low]) : 0.0f);
+  }
   __syncthreads();
   if (a.form.kind == DeviceForm::Kind::kNone) {
     for (int64_t i = threadIdx.x; i < a.codes.ldy; i += kNormThreads)
-      a.codes.y[row * a.codes.ldy + i] = i < a.cols ? float_to_bf16_bits(values[i]) : uint16_t{0};
+      put_terms(a.codes.y + row * a.codes.ldy + i, a.codes.low, i < a.cols ? values[i] : 0.0f);
     return;
   }
   quantize_token(a.form, values, a.cols, a.codes, row, scratch);
@@ -105,7 +108,7 @@ __global__ void __launch_bounds__(kRopeWarps * 32) rope_kernel(const RopeArgs a)
   if (is_q) {
     uint16_t* to = a.q_out + (token * a.heads + h) * d;
     for (int j = 0; j < kMaxPerLane; ++j)
-      if (lane + 32 * j < d) to[lane + 32 * j] = float_to_bf16_bits(x[j]);
+      if (lane + 32 * j < d) put_terms(to + lane + 32 * j, a.low, x[j]);
     return;
   }
   uint8_t* page = info.pages[info.position / kPageTokens];
@@ -131,7 +134,7 @@ __global__ void __launch_bounds__(256) gated_kernel(const GatedArgs a) {
   let_next_start();
   wait_for_previous();
   const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x, row = blockIdx.y;
-  if (i < a.ldy) a.y[row * a.ldy + i] = float_to_bf16_bits(i < a.cols ? gated_value(a, row, i) : 0.0f);
+  if (i < a.ldy) put_terms(a.y + row * a.ldy + i, a.low, i < a.cols ? gated_value(a, row, i) : 0.0f);
 }
 
 // Whole tokens, because a token is rounded by its largest value.
@@ -151,7 +154,7 @@ __global__ void __launch_bounds__(256)
   wait_for_previous();
   const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x, row = blockIdx.y;
   if (i >= cols) return;
-  const float value = matrix_value(y, row, i) * scale[row] + (bias ? bias[i] : 0.0f);
+  const float value = matrix_value(y, row, i) * (scale ? scale[row] : 1.0f) + (bias ? bias[i] : 0.0f);
   void* data = const_cast<void*>(y.data);
   if (y.bf16)
     static_cast<uint16_t*>(data)[row * y.ld + i] = float_to_bf16_bits(value);
@@ -225,7 +228,7 @@ void attend_next_sm90(const RopeArgs& r, const DeviceAttentionArgs& a, DeviceStr
   attend_next(r, a, stream);
 }
 void attention_sm90(const DeviceAttentionArgs& a, DeviceStream stream) {
-  if (a.one_sequence && group_attention_fits(a)) return group_attention(a, stream);
+  if (a.one_sequence && a.low == 0 && group_attention_fits(a)) return group_attention(a, stream);
   attention(a, stream);
 }
 void gated(const GatedArgs& a, DeviceStream stream) {

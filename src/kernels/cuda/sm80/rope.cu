@@ -8,17 +8,6 @@ namespace {
 
 constexpr int kThreads = 256;
 
-__device__ __forceinline__ float4 widen4(const uint16_t* from) {
-  const uint2 w = *reinterpret_cast<const uint2*>(from);
-  return {__uint_as_float(w.x << 16), __uint_as_float(w.x & 0xffff0000u), __uint_as_float(w.y << 16),
-          __uint_as_float(w.y & 0xffff0000u)};
-}
-
-__device__ __forceinline__ uint2 four_bf16(const float (&v)[4]) {
-  return {float_to_bf16_bits(v[0]) | uint32_t{float_to_bf16_bits(v[1])} << 16,
-          float_to_bf16_bits(v[2]) | uint32_t{float_to_bf16_bits(v[3])} << 16};
-}
-
 __global__ void __launch_bounds__(kThreads) pairs_kernel(const RopeArgs a) {
   let_next_start();
   wait_for_previous();
@@ -34,7 +23,7 @@ __global__ void __launch_bounds__(kThreads) pairs_kernel(const RopeArgs a) {
     const int h = is_q ? head : is_v ? head - heads - kv_heads : head - heads;
     const DeviceMatrix& m = is_q ? a.q : is_v ? a.v : a.k;
     const uint16_t* from = static_cast<const uint16_t*>(m.data) + token * m.ld + int64_t{h} * d + i;
-    const float4 x = widen4(from), y = widen4(from + half);
+    const float4 x = get_terms4(from, 0), y = get_terms4(from + half, 0);
     const float scale = m.row_scale ? m.row_scale[token] : 1.0f;
     float low[4] = {x.x * scale, x.y * scale, x.z * scale, x.w * scale};
     float high[4] = {y.x * scale, y.y * scale, y.z * scale, y.w * scale};
@@ -52,8 +41,8 @@ __global__ void __launch_bounds__(kThreads) pairs_kernel(const RopeArgs a) {
                             : head_in_page(a.layer, is_v, kv_heads, h, d) + info.position % kPageTokens * d;
     if (is_q || a.kv.type == KvType::kBF16) {
       uint16_t* to = (is_q ? a.q_out : reinterpret_cast<uint16_t*>(page)) + at;
-      *reinterpret_cast<uint2*>(to + i) = four_bf16(low);
-      *reinterpret_cast<uint2*>(to + i + half) = four_bf16(high);
+      put_terms4(to + i, 0, {low[0], low[1], low[2], low[3]});
+      put_terms4(to + i + half, 0, {high[0], high[1], high[2], high[3]});
       continue;
     }
 #pragma unroll
@@ -71,8 +60,8 @@ bool fits(const DeviceMatrix& m) {
 }  // namespace
 
 bool rope_pairs(const RopeArgs& a, DeviceStream stream) {
-  if (a.q_norm || a.k_norm || 2 * a.half != a.head_dim || a.half % 4 != 0 || kThreads % (a.half / 4) != 0 ||
-      !fits(a.q) || !fits(a.k) || !fits(a.v))
+  if (a.low || a.q_norm || a.k_norm || 2 * a.half != a.head_dim || a.half % 4 != 0 ||
+      kThreads % (a.half / 4) != 0 || !fits(a.q) || !fits(a.k) || !fits(a.v))
     return false;
   launch(pairs_kernel, static_cast<unsigned>(a.tokens), kThreads, 0, stream, "rope", a);
   return true;

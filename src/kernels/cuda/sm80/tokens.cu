@@ -24,20 +24,20 @@ struct Token {
       *reinterpret_cast<uint16_t*>(at + byte_place(i + 2)) = q.bytes(x[2], x[3]);
       return;
     }
-    uint16_t bits[4];
+    float code[4];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const float code = q.code(x[j]);
-      bits[j] = to.x16 ? __half_as_ushort(__float2half_rn(code))
-                       : float_to_bf16_bits(to.token_scale ? code : code * q.scale);
-    }
-    const uint2 words = {bits[0] | uint32_t{bits[1]} << 16, bits[2] | uint32_t{bits[3]} << 16};
+    for (int j = 0; j < 4; ++j) code[j] = q.code(x[j]);
     if (to.x16) {
       if (i >= to.ld16) return;
-      *reinterpret_cast<uint2*>(to.x16 + row * to.ld16 + i) = words;
+      uint32_t half[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) half[j] = __half_as_ushort(__float2half_rn(code[j]));
+      *reinterpret_cast<uint2*>(to.x16 + row * to.ld16 + i) = {half[0] | half[1] << 16,
+                                                               half[2] | half[3] << 16};
       if (threadIdx.x % 32 == 0) to.x_scale[row * (to.ld16 / kScaleRun) + i / kScaleRun] = q.scale;
     } else if (i < to.ldy) {
-      *reinterpret_cast<uint2*>(to.y + row * to.ldy + i) = words;
+      const float s = to.token_scale ? 1.0f : q.scale;
+      put_terms4(to.y + row * to.ldy + i, to.low, {code[0] * s, code[1] * s, code[2] * s, code[3] * s});
     }
   }
 
@@ -72,11 +72,6 @@ struct Token {
     return fmaxf(fmaxf(fabsf(v[k].x), fabsf(v[k].y)), fmaxf(fabsf(v[k].z), fabsf(v[k].w)));
   }
 };
-
-__device__ __forceinline__ uint2 four_bf16(const float4& v) {
-  return {float_to_bf16_bits(v.x) | uint32_t{float_to_bf16_bits(v.y)} << 16,
-          float_to_bf16_bits(v.z) | uint32_t{float_to_bf16_bits(v.w)} << 16};
-}
 
 template <int kThreads, int kPer>
 __global__ void __launch_bounds__(kThreads, kPer <= 2 ? 1024 / kThreads : 1) norm_kernel(const NormArgs a) {
@@ -118,7 +113,7 @@ __global__ void __launch_bounds__(kThreads, kPer <= 2 ? 1024 / kThreads : 1) nor
     float4& v = x.v[k];
     v = {v.x * r * gain[k].x, v.y * r * gain[k].y, v.z * r * gain[k].z, v.w * r * gain[k].w};
     if (a.y_float && i < a.cols) *reinterpret_cast<float4*>(a.y_float + out_row * a.ldy_float + i) = v;
-    if (a.y && i < a.ldy) *reinterpret_cast<uint2*>(a.y + out_row * a.ldy + i) = four_bf16(v);
+    if (a.y && i < a.ldy) put_terms4(a.y + out_row * a.ldy + i, a.low, v);
   }
   if (a.form.kind != DeviceForm::Kind::kNone) x.quantize(a.form, a.codes, out_row, scratch);
 }
@@ -134,9 +129,7 @@ __global__ void __launch_bounds__(kThreads, kPer <= 2 ? 1024 / kThreads : 1)
 #pragma unroll
   for (int k = 0; k < kPer; ++k) {
     const int64_t i = x.column(k);
-    const uint2 w = i < a.cols ? *reinterpret_cast<const uint2*>(a.x + row * a.ldx + i) : uint2{0, 0};
-    x.v[k] = {__uint_as_float(w.x << 16), __uint_as_float(w.x & 0xffff0000u), __uint_as_float(w.y << 16),
-              __uint_as_float(w.y & 0xffff0000u)};
+    x.v[k] = i < a.cols ? get_terms4(a.x + row * a.ldx + i, a.low) : float4{0, 0, 0, 0};
   }
   x.quantize(a.form, a.codes, row, scratch);
 }
@@ -167,7 +160,7 @@ __global__ void __launch_bounds__(kThreads) gated_kernel(const GatedArgs a) {
   if (a.form.kind != DeviceForm::Kind::kNone) return x.quantize(a.form, a.codes, row, scratch);
 #pragma unroll
   for (int k = 0; k < kPer; ++k)
-    if (x.column(k) < a.ldy) *reinterpret_cast<uint2*>(a.y + row * a.ldy + x.column(k)) = four_bf16(x.v[k]);
+    if (x.column(k) < a.ldy) put_terms4(a.y + row * a.ldy + x.column(k), a.low, x.v[k]);
 }
 
 // Gate and up of bf16 in alternating blocks of 8: a thread reads both of 8 columns, 32 bytes in a row.
@@ -229,11 +222,11 @@ bool blocks_fit(const GatedArgs& a) {
   return !a.up.data && a.gate.bf16 && a.gate.parts == 1 && a.gate.ld % 8 == 0 &&
          reinterpret_cast<uintptr_t>(a.gate.data) % 16 == 0 && a.cols % 8 == 0 && a.cols <= 16384 &&
          (rounds ? a.codes.x8 && a.form.group == 0 && a.form.kind != DeviceForm::Kind::kInt8Asym
-                 : a.ldy % 8 == 0);
+                 : a.ldy % 8 == 0 && a.low == 0);
 }
 
 bool form_fits(const DeviceForm& form, const DeviceCodes& to) {
-  return form.kind == DeviceForm::Kind::kNone || (form.group == 0 && to.ldy % 4 == 0) ||
+  return form.kind == DeviceForm::Kind::kNone || (form.group == 0 && to.ldy % 4 == 0 && to.low % 4 == 0) ||
          (form.group == kScaleRun && to.x16 != nullptr);
 }
 bool matrix_fits(const DeviceMatrix& m) {
@@ -265,7 +258,7 @@ bool norm_in_registers(const NormArgs& a, DeviceStream stream) {
                                            {norm_kernel<512, 2>, 512},
                                            {norm_kernel<512, 4>, 512},
                                            {norm_kernel<512, 8>, 512}};
-  if (a.ld % 4 != 0 || a.ldy % 4 != 0 || a.ldy_float % 4 != 0 || !matrix_fits(a.delta) ||
+  if (a.ld % 4 != 0 || a.ldy % 4 != 0 || a.low % 4 != 0 || a.ldy_float % 4 != 0 || !matrix_fits(a.delta) ||
       !form_fits(a.form, a.codes))
     return false;
   return start(a.rows, a.cols, a, stream, "norm", [&](int i) { return kChoices[i]; });
@@ -277,7 +270,7 @@ bool quantize_in_registers(const QuantizeArgs& a, DeviceStream stream) {
                                                {quantize_kernel<512, 2>, 512},
                                                {quantize_kernel<512, 4>, 512},
                                                {quantize_kernel<512, 8>, 512}};
-  if (a.order || a.form.kind == DeviceForm::Kind::kNone || a.ldx % 4 != 0 ||
+  if (a.order || a.form.kind == DeviceForm::Kind::kNone || a.ldx % 4 != 0 || a.low % 4 != 0 ||
       reinterpret_cast<uintptr_t>(a.x) % 8 != 0 || !form_fits(a.form, a.codes))
     return false;
   return start(a.rows, a.cols, a, stream, "quantize", [&](int i) { return kChoices[i]; });
@@ -294,7 +287,8 @@ bool gated_in_registers(const GatedArgs& a, DeviceStream stream) {
            static_cast<unsigned>(a.rows), 512, 0, stream, "gated", a);
     return true;
   }
-  if (!matrix_fits(a.gate) || !matrix_fits(a.up) || a.ldy % 4 != 0 || !form_fits(a.form, a.codes))
+  if (!matrix_fits(a.gate) || !matrix_fits(a.up) || a.ldy % 4 != 0 || a.low % 4 != 0 ||
+      !form_fits(a.form, a.codes))
     return false;
   return start(a.rows, a.cols, a, stream, "gated", [&](int i) { return kChoices[i]; });
 }

@@ -242,7 +242,7 @@ __global__ void __launch_bounds__(kThreads, 2) attend_kernel(const RopeArgs r, c
   }
   __syncthreads();
   const auto finish = [&](int h, int i, float value) {
-    a.out[token * a.ldo + int64_t{head0 + h} * d + i] = float_to_bf16_bits(value * a.kv.value_scale);
+    put_terms(a.out + token * a.ldo + int64_t{head0 + h} * d + i, a.low, value * a.kv.value_scale);
   };
 #pragma unroll 1
   for (int at = tid; at < heads * d; at += kThreads) {
@@ -308,6 +308,7 @@ bool attend_cluster_fits(const DeviceAttentionArgs& a) {
 
 void attend_cluster(const RopeArgs& r, const DeviceAttentionArgs& a, DeviceStream stream) {
   (a.kv.type == KvType::kBF16   ? run<KvType::kBF16>
+   : a.kv.type == KvType::kF32  ? run<KvType::kF32>
    : a.kv.type == KvType::kE4M3 ? run<KvType::kE4M3>
                                 : run<KvType::kInt8>)(r, a, stream);
 }

@@ -196,9 +196,11 @@ __global__ void __launch_bounds__(kBytesWorkers + 32, bytes_blocks(kRows))
       if (rounds)
         *reinterpret_cast<uint16_t*>(p.x8 + (token + 8 * r) * p.ld8 + byte_place(column)) =
             q.bytes(even, odd);
-      else
-        *reinterpret_cast<uint32_t*>(static_cast<uint16_t*>(p.y) + (token + 8 * r) * p.ldy + column) =
-            pack_bf16(even, odd);
+      else {
+        uint16_t* to = static_cast<uint16_t*>(p.y) + (token + 8 * r) * p.ldy + column;
+        put_terms(to, p.y_low, even);
+        put_terms(to + 1, p.y_low, odd);
+      }
     }
   }
 }

@@ -22,7 +22,7 @@ struct BytesArgs {
   const float* token_scale = nullptr;
   const float* bias = nullptr;
   void* y = nullptr;
-  int64_t ldy = 0, part_stride = 0;
+  int64_t ldy = 0, y_low = 0, part_stride = 0;
   bool y_bf16 = false, gated = false;
   int m = 0, n = 0, runs = 0 /* of 128 columns */, runs_per_split = 0, stages = 0;
   int token_rows = 0;  // m, up to a multiple of 8

@@ -91,6 +91,7 @@ void run_bytes(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
   b.bias = a.bias;
   b.y = a.y;
   b.ldy = a.ldy;
+  b.y_low = a.y_low;
   b.part_stride = a.part_stride;
   b.y_bf16 = a.y_bf16;
   b.gated = a.gated;

@@ -83,9 +83,9 @@ bool fuses_gate(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
          choose_small_tiles(unit_layout(p), std::min(m, kSmallAtOnce), 1, true, info).stages > 0;
 }
 
-size_t workspace(const LinearProblem& p, int64_t m) {
+size_t workspace(const LinearProblem& p, int64_t m, bool bytes) {
   const bool many = m > kSmallMaxTokens && many_weights(unit_layout(p));
-  return std::max(unpacked_workspace(p, m), many ? many_workspace() : 0);
+  return std::max(unpacked_workspace(p, m, bytes), many ? many_workspace() : 0);
 }
 
 // A block reads all of a token's residual, so only one token's.
@@ -94,6 +94,10 @@ bool fuses_norm(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
 }
 bool adds(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
   return m == 1 && choose_small_tiles(unit_layout(p), m, 1, false, info).stages > 0;
+}
+
+bool takes_terms(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
+  return adds(p, m, info);
 }
 
 // Where blocks that share rows can join their results, a whole one is made as parts are.
@@ -112,6 +116,7 @@ WideChoice choose_wide(const UnitLayout& u, int64_t m, int parts, bool gated, si
 
 int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a, const DeviceInfo& info,
         DeviceStream stream) {
+  CHECK(a.x_low == 0 || takes_terms(p, a.m, info));
   if (a.m <= kSmallMaxTokens) {
     const UnitLayout u = unit_layout(p);
     if (a.x8) {
@@ -122,7 +127,7 @@ int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a
       run_bytes(u, packed, a, tiles, stream);
       return tiles.splits;
     }
-    if (goes_wide(u, a.m) && wide_fits(u, a)) {
+    if (goes_wide(u, a.m) && a.y_low == 0 && wide_fits(u, a)) {
       DeviceLinearArgs part = a;
       if (a.y_bf16 || a.gated) part.max_parts = 1;
       const WideTiles tiles =
@@ -175,7 +180,7 @@ TileChoice tile_choice(const LinearProblem& p, const TileUse& use, const DeviceI
       return choice(kSmallName, m, measured_small(u, m, parts, info),
                     choose_small_tiles(u, m, parts, use.gated, info));
     case Part::kWide: {
-      const WideChoice wide = choose_wide(u, use.m, parts, use.gated, workspace(p, use.m), info);
+      const WideChoice wide = choose_wide(u, use.m, parts, use.gated, workspace(p, use.m, false), info);
       return {tile_key(kWideName, u, use.m, wide.parts == 1), numbers(wide.tiles),
               measured_wide(u, use.m, wide.parts, info).source};
     }
@@ -195,7 +200,7 @@ std::vector<Tiles> tile_choices(const LinearProblem& p, const TileUse& use, cons
     case Part::kSmall:
       return small_choices(u, std::min(use.m, kSmallAtOnce), parts, info);
     case Part::kWide: {
-      const size_t space = workspace(p, use.m);
+      const size_t space = workspace(p, use.m, false);
       const int most = choose_wide(u, use.m, parts, use.gated, space, info).parts;
       std::vector<Tiles> all = wide_choices(u, use.m, most, info);
       if (most > parts)
@@ -294,6 +299,7 @@ void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
   s.k = static_cast<int>(u.k);
   s.x = static_cast<const uint16_t*>(a.x);
   s.ldx = a.ldx;
+  s.x_low = a.x_low;
   s.x16 = static_cast<const uint16_t*>(a.x16);
   s.x_scale = a.x_scale;
   s.ld16 = a.ld16;
@@ -304,6 +310,7 @@ void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
   s.bias = a.bias;
   s.y = a.y;
   s.ldy = a.ldy;
+  s.y_low = a.y_low;
   s.part_stride = a.part_stride;
   s.y_bf16 = a.y_bf16;
   s.gated = a.gated;
@@ -326,7 +333,8 @@ void run_small(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
 
 namespace roundel {
 extern const DeviceLinearKernel kSm90Units = {
-    "sm90_units_mma", cuda::supports,    cuda::units_bytes, cuda::pack_units,  cuda::unpack_unit_rows,
-    cuda::fuses_gate, cuda::rounds_gate, cuda::fuses_norm,  cuda::adds,        cuda::takes_bytes,
-    cuda::wants_x16,  cuda::workspace,   cuda::run,         cuda::tile_choice, cuda::tile_choices};
+    "sm90_units_mma",  cuda::supports,    cuda::units_bytes, cuda::pack_units, cuda::unpack_unit_rows,
+    cuda::fuses_gate,  cuda::rounds_gate, cuda::fuses_norm,  cuda::adds,       cuda::takes_terms,
+    cuda::takes_bytes, cuda::wants_x16,   cuda::workspace,   cuda::run,        cuda::tile_choice,
+    cuda::tile_choices};
 }  // namespace roundel

@@ -79,7 +79,7 @@ __device__ __forceinline__ void stage_activations(const SmallArgs& p, int column
   const int limit = p.k - column0 - piece * 8;
 #pragma unroll 1
   for (int first = threadIdx.x / 16; first < all; first += step * kBatch) {
-    uint4 w[kBatch];
+    uint4 w[kBatch], rest[kTokenTiles == 1 ? kBatch : 1];
     int tokens[kBatch], places[kBatch];
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
@@ -90,6 +90,11 @@ __device__ __forceinline__ void stage_activations(const SmallArgs& p, int column
       w[i] = {0, 0, 0, 0};
       if (tokens[i] >= 0 && chunk * 128 < limit)
         w[i] = *reinterpret_cast<const uint4*>(from + token * p.ldx + chunk * 128);
+      if constexpr (kTokenTiles == 1) {
+        rest[i] = {0, 0, 0, 0};
+        if (p.x_low && tokens[i] >= 0 && chunk * 128 < limit)
+          rest[i] = *reinterpret_cast<const uint4*>(from + p.x_low + token * p.ldx + chunk * 128);
+      }
     }
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
@@ -106,9 +111,14 @@ __device__ __forceinline__ void stage_activations(const SmallArgs& p, int column
       const float up = __uint_as_float(static_cast<uint32_t>(254 + 14 - exponent) << 23);
       uint32_t out[4];
 #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        out[j] = as_bits(__floats2half2_rn(__uint_as_float(words[j] << 16) * up,
-                                           __uint_as_float(words[j] & 0xffff0000u) * up));
+      for (int j = 0; j < 4; ++j) {
+        float even = __uint_as_float(words[j] << 16), odd = __uint_as_float(words[j] & 0xffff0000u);
+        if constexpr (kTokenTiles == 1) {
+          const uint32_t low[4] = {rest[i].x, rest[i].y, rest[i].z, rest[i].w};
+          even += __uint_as_float(low[j] << 16), odd += __uint_as_float(low[j] & 0xffff0000u);
+        }
+        out[j] = as_bits(__floats2half2_rn(even * up, odd * up));
+      }
       if (tokens[i] >= 0) {
         *reinterpret_cast<uint4*>(x_shared + tokens[i] * p.x_row_bytes + places[i] * 256 + piece * 16) = {
             out[0], out[1], out[2], out[3]};
@@ -447,8 +457,8 @@ __global__ void __launch_bounds__(512, 1)
       if (row0 + block_row >= p.n) continue;
       if (p.gated) {
         const float up = total(block_row + 8, token);
-        static_cast<uint16_t*>(p.y)[token * p.ldy + row0 / 2 + i] =
-            float_to_bf16_bits(sum / (1.0f + __expf(-sum)) * up);
+        put_terms(static_cast<uint16_t*>(p.y) + token * p.ldy + row0 / 2 + i, p.y_low,
+                  sum / (1.0f + __expf(-sum)) * up);
       } else if (p.y_bf16) {
         static_cast<uint16_t*>(p.y)[token * p.ldy + row0 + i] = float_to_bf16_bits(sum);
       } else {

@@ -17,7 +17,7 @@ struct SmallArgs {
   int64_t row_scales = 0, row_zeros = 0;
   int m = 0, n = 0, k = 0;
   const uint16_t* x = nullptr;  // bf16, or:
-  int64_t ldx = 0;
+  int64_t ldx = 0, x_low = 0;   // x_low: of up to 8 tokens
   const uint16_t* x16 = nullptr;
   const float* x_scale = nullptr;
   int64_t ld16 = 0;
@@ -26,7 +26,7 @@ struct SmallArgs {
   float eps = 0;
   const float* bias = nullptr;
   void* y = nullptr;
-  int64_t ldy = 0, part_stride = 0;
+  int64_t ldy = 0, y_low = 0, part_stride = 0;
   bool y_bf16 = false, gated = false, add = false;
   int warps_n = 0, warps_k = 0, stages = 0, units_per_split = 0;
   int x_row_bytes = 0;       // of a token in shared memory
