@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Speed of OpenVINO GenAI or vLLM on a model folder, printed as one JSON object: for bench/against_peers.py.
+"""Speed of OpenVINO GenAI, vLLM or transformers on a model folder, printed as one JSON object: for bench/against_peers.py.
 
   peer_engines.py openvino IR_FOLDER --prompt-tokens 512 --decode-tokens 32 --batch 1
   peer_engines.py vllm CHECKPOINT --prompt-tokens 512 --decode-tokens 32 --batch 1
+  peer_engines.py transformers CHECKPOINT --prompt-tokens 512 --decode-tokens 0      # BF16, as for perplexity
 
 Runs in the environment of the engine. Prompts are random token ids. Decoding is the time of N + 1 new tokens less that of
 one new token, after a warm-up; the prompt is the time of one new token.
@@ -41,16 +42,28 @@ def vllm(o):
     return generate
 
 
+def transformers(o, threads=2):
+    import torch
+    from transformers import AutoModelForCausalLM
+    torch.set_num_threads(threads)
+    model = AutoModelForCausalLM.from_pretrained(o.model, dtype=torch.bfloat16)
+
+    def generate(ids, new_tokens):
+        with torch.inference_mode():
+            model.generate(torch.tensor(ids), max_new_tokens=new_tokens, min_new_tokens=new_tokens, do_sample=False)
+    return generate
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("engine", choices=["openvino", "vllm"])
+    parser.add_argument("engine", choices=["openvino", "vllm", "transformers"])
     parser.add_argument("model")
     parser.add_argument("--prompt-tokens", type=int, default=512)
     parser.add_argument("--decode-tokens", type=int, default=32)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--vocab", type=int, default=32000)
     o = parser.parse_args()
-    generate = {"openvino": openvino, "vllm": vllm}[o.engine](o)
+    generate = {"openvino": openvino, "vllm": vllm, "transformers": transformers}[o.engine](o)
     load_seconds = time.monotonic() - START
 
     def timed(new_tokens, seed):

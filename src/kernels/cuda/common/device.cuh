@@ -118,7 +118,7 @@ __device__ __forceinline__ void put_terms4(uint16_t* to, int64_t low, const floa
   const float4 h = four_floats(high);
   *reinterpret_cast<uint2*>(to + low) = four_bf16({v.x - h.x, v.y - h.y, v.z - h.z, v.w - h.w});
 }
-__device__ __forceinline__ float4 get_terms4(const uint16_t* from, int64_t low) {
+__device__ __forceinline__ float4 read_terms4(const uint16_t* from, int64_t low) {
   float4 v = four_floats(*reinterpret_cast<const uint2*>(from));
   if (low) {
     const float4 l = four_floats(*reinterpret_cast<const uint2*>(from + low));
@@ -148,7 +148,7 @@ __device__ __forceinline__ float4 matrix_value4(const DeviceMatrix& m, int64_t r
   const float scale = m.row_scale ? m.row_scale[row] : 1.0f;
   float4 x[kMaxParts];
   if (m.bf16) {
-    x[0] = get_terms4(static_cast<const uint16_t*>(m.data) + at, 0);
+    x[0] = read_terms4(static_cast<const uint16_t*>(m.data) + at, 0);
   } else {
     const float* p = static_cast<const float*>(m.data) + at;
 #pragma unroll

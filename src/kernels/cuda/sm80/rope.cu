@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads) pairs_kernel(const RopeArgs a) {
     const int h = is_q ? head : is_v ? head - heads - kv_heads : head - heads;
     const DeviceMatrix& m = is_q ? a.q : is_v ? a.v : a.k;
     const uint16_t* from = static_cast<const uint16_t*>(m.data) + token * m.ld + int64_t{h} * d + i;
-    const float4 x = get_terms4(from, 0), y = get_terms4(from + half, 0);
+    const float4 x = read_terms4(from, 0), y = read_terms4(from + half, 0);
     const float scale = m.row_scale ? m.row_scale[token] : 1.0f;
     float low[4] = {x.x * scale, x.y * scale, x.z * scale, x.w * scale};
     float high[4] = {y.x * scale, y.y * scale, y.z * scale, y.w * scale};

@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads, kPer <= 2 ? 1024 / kThreads : 1)
 #pragma unroll
   for (int k = 0; k < kPer; ++k) {
     const int64_t i = x.column(k);
-    x.v[k] = i < a.cols ? get_terms4(a.x + row * a.ldx + i, a.low) : float4{0, 0, 0, 0};
+    x.v[k] = i < a.cols ? read_terms4(a.x + row * a.ldx + i, a.low) : float4{0, 0, 0, 0};
   }
   x.quantize(a.form, a.codes, row, scratch);
 }
