@@ -33,8 +33,8 @@ def openvino(o, threads=2):
 
 def vllm(o):
     from vllm import LLM, SamplingParams
-    engine = LLM(o.model, dtype="bfloat16", max_model_len=o.prompt_tokens + o.decode_tokens + 16, max_num_seqs=32, enable_prefix_caching=False,
-                 enforce_eager=True, skip_tokenizer_init=True)
+    engine = LLM(o.model, dtype="bfloat16", max_model_len=o.prompt_tokens + o.decode_tokens + 16, max_num_seqs=32,
+                 enable_prefix_caching=False, enforce_eager=True, skip_tokenizer_init=True)
 
     def generate(ids, new_tokens):
         params = SamplingParams(max_tokens=new_tokens, min_tokens=new_tokens, ignore_eos=True, temperature=0, detokenize=False)

@@ -136,6 +136,25 @@ def default_logits(program, work):
             check(kl < limit and top1 >= lowest, "%s %s: KL %g (limit %g), top-1 %g", folder.name, flags, kl, limit, top1)
 
 
+@test
+def codes_of_a_quantized_cache_are_exact(program, work):
+    """As BF16 the default cache holds the same codes that a float cache holds times their scale."""
+    ids, _, vocab, _ = expected(DENSE, "dense_f32")
+    text = kit.DATA / "wikitext-2" / "wiki.test.raw"
+
+    def logits(name, flags, *cache):
+        folder = work / name
+        if not folder.exists():
+            program.run("quantize", DENSE, "-o", folder, "--scheme", "W8A16:channel", *flags)
+        return floats(program.logits(folder, ids, work, *cache, env=REFERENCE)[0])
+
+    codes = ["--kv-cache", "fp8", "--calib", text, "--samples", "2", "--seq-len", "64"]
+    stored, exact, plain = logits("kv", codes), logits("kv", codes, *FLOAT_CACHE), logits("plain", [], *FLOAT_CACHE)
+    largest, moved = (kit.compare_logits(exact, other, vocab)[0] for other in (stored, plain))
+    report("FP8 cache: as BF16 beside floats %g, beside no codes %g" % (largest, moved))
+    check(largest < REFERENCE_BUDGET < moved, "codes as BF16 and floats differ by %g; quantizing moved %g", largest, moved)
+
+
 @device_test
 def device_logits(program, work):
     def run(at):
