@@ -55,6 +55,11 @@ uint16_t* DeviceDecoder::Pass::take_rows(int64_t rows, int64_t ld, int64_t& low)
   return d_.arena_.take<uint16_t>(rows * ld + low, "activations");
 }
 
+bool DeviceDecoder::Pass::rounds_at_once(const DeviceInputForm& form) const {
+  if (form.order) return false;
+  return form.as != DeviceInputForm::As::kBF16 || (form.form.kind != DeviceForm::Kind::kNone && !terms_);
+}
+
 NormArgs DeviceDecoder::Pass::norm_args(const DeviceBuffer& gain) {
   NormArgs a;
   a.rows = tokens_;
@@ -74,7 +79,7 @@ DeviceInput DeviceDecoder::Pass::normalize(const DeviceBuffer& gain,
   const DeviceInputForm form = readers.front()->input_form(tokens_);
   const bool same = std::all_of(readers.begin(), readers.end(),
                                 [&](const auto& linear) { return linear->input_form(tokens_) == form; });
-  const bool rounded = same && !form.order && form.as != DeviceInputForm::As::kBF16;
+  const bool rounded = same && rounds_at_once(form);
   if (!rounded) {
     a.ldy = hidden_ld_;
     a.y = take_rows(tokens_, hidden_ld_, a.low);
@@ -222,7 +227,7 @@ void DeviceDecoder::Pass::mlp_block(const DeviceLayer& layer) {
     if (layer.gate_up.size() == 2) g.up = multiply(*layer.gate_up[1], *input, kParts);
     g.gelu = gelu;
     const DeviceInputForm form = layer.down->input_form(tokens_);
-    if (!form.order && form.as != DeviceInputForm::As::kBF16) {
+    if (rounds_at_once(form)) {
       DeviceInput down(d_.arena_, d_.ops_, nullptr, tokens_, inter, ld);
       g.form = form.form;
       g.codes = down.provide(form);

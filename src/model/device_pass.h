@@ -29,6 +29,8 @@ class DeviceDecoder::Pass {
   void add_product(const DeviceLinear& linear, DeviceInput& input);
   NormArgs norm_args(const DeviceBuffer& gain);
   DeviceMatrix multiply(const DeviceLinear& linear, DeviceInput& input, int max_parts);
+  // Whether the kernel that makes an input rounds it to this form, from floats.
+  bool rounds_at_once(const DeviceInputForm& form) const;
   // Room for `rows` rows of activations, in two terms where terms_; low: elements to the second, or 0.
   uint16_t* take_rows(int64_t rows, int64_t ld, int64_t& low);
 

@@ -227,7 +227,7 @@ bool blocks_fit(const GatedArgs& a) {
 
 bool form_fits(const DeviceForm& form, const DeviceCodes& to) {
   return form.kind == DeviceForm::Kind::kNone || (form.group == 0 && to.ldy % 4 == 0 && to.low % 4 == 0) ||
-         (form.group == kScaleRun && to.x16 != nullptr);
+         (form.group == kScaleRun && !to.x8 && to.ldy % 4 == 0 && to.low % 4 == 0);
 }
 bool matrix_fits(const DeviceMatrix& m) {
   return !m.data ||
