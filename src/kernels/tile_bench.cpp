@@ -111,11 +111,14 @@ void TileBench::make_input(const TileCase& c) {
     q.codes = {};
   }
   if (c.use.input == TileUse::Input::kBytes) {
-    codes_ = DeviceBuffer(d_, static_cast<size_t>(m * ld_codes), "activations");
-    scale_ = DeviceBuffer(d_, static_cast<size_t>(m) * 4, "activations");
+    const int64_t tokens = up_to(m, kTokenUnit), scales = q.form.group ? ld_codes / kScaleColumns : 1;
+    codes_ = DeviceBuffer(d_, static_cast<size_t>(tokens * ld_codes), "activations");
+    scale_ = DeviceBuffer(d_, static_cast<size_t>(tokens * scales) * 4, "activations");
     q.codes.x8 = codes_.data(), q.codes.ld8 = ld_codes, q.codes.token_scale = scale_.as<float>();
+    if (q.form.group) q.codes.scale_ld = tokens;
     ops_.quantize(q, d_.stream());
     args_.x8 = codes_.data(), args_.ldx8 = ld_codes, args_.token_scale = scale_.as<float>();
+    args_.scale_ld = q.codes.scale_ld;
   } else if (c.use.input == TileUse::Input::kX16) {
     if (q.form.kind == DeviceForm::Kind::kNone)
       q.form.kind = DeviceForm::Kind::kHalf, q.form.group = kScaleColumns;

@@ -139,7 +139,8 @@ DeviceCodes DeviceInput::provide(const DeviceInputForm& form) {
     made.args.x_scale = to.x_scale = arena_.take<float>(plain_.m * to.ld16 / kScaleColumns, "activations");
   } else if (form.as == As::kBytes) {
     to.ld8 = made.args.ldx8 = round_up(k_, kScaleColumns);
-    made.args.x8 = to.x8 = arena_.take<uint8_t>(plain_.m * to.ld8, "activations");
+    made.args.x8 = to.x8 = arena_.take<uint8_t>(round_up(plain_.m, kTokenUnit) * to.ld8, "activations");
+    if (form.form.group != 0) to.scale_ld = made.args.scale_ld = round_up(plain_.m, kTokenUnit);
   } else {
     to.ldy = plain_.ldx;
     const int64_t size = plain_.m * plain_.ldx;
@@ -147,7 +148,8 @@ DeviceCodes DeviceInput::provide(const DeviceInputForm& form) {
     made.args.x = to.y = arena_.take<uint16_t>(size + to.low, "activations");
   }
   if (form.as == As::kBytes || form.as == As::kCodes)
-    made.args.token_scale = to.token_scale = arena_.take<float>(plain_.m, "activations");
+    made.args.token_scale = to.token_scale =
+        arena_.take<float>(to.scale_ld ? to.ld8 / kScaleColumns * to.scale_ld : plain_.m, "activations");
   made_.push_back(made);
   return to;
 }
@@ -298,8 +300,10 @@ WeightTarget& DeviceLinear::part(size_t i) const {
 DeviceLinear::~DeviceLinear() = default;
 
 bool DeviceLinear::can_merge(const std::vector<LinearSpec>& specs) {
+  const bool blocks = linear_problem(specs.front()).fp8_blocks;
   for (const LinearSpec& s : specs) {
     const LinearSpec& first = specs.front();
+    if (blocks && &s != &specs.back() && s.n % kFp8Block != 0) return false;
     if (s.k != first.k || s.dtype != first.dtype || s.scheme != first.scheme) return false;
     if (s.scheme.input && s.scheme.input->dynamic == DynamicMode::kStatic) return false;
     if (s.scheme.output) return false;
@@ -442,7 +446,8 @@ DeviceMatrix DeviceLinear::run(DeviceArena& arena, DeviceLinearArgs a, const Out
   const bool halves = bf16 || output.gated;
   if (output.terms) a.y_low = a.part_stride;
   if (!a.y && !a.codes.x8) {
-    const int64_t count = a.part_stride * a.max_parts + a.y_low;
+    const int64_t padding = (round_up(a.m, kTokenUnit) - a.m) * a.ldy;
+    const int64_t count = a.part_stride * a.max_parts + a.y_low + padding;
     a.y = halves ? static_cast<void*>(arena.take<uint16_t>(count, "activations"))
                  : static_cast<void*>(arena.take<float>(count, "activations"));
   }

@@ -42,7 +42,7 @@ struct DeviceInputForm {
   enum class As : uint8_t {
     kBF16,   // not rounded, or the rounded values
     kX16,    // see kernels/api/device_ops.h
-    kBytes,  // codes of a byte and a scale for each token
+    kBytes,  // codes of a byte and a scale for each token, or for each group of kScaleColumns
     kCodes   // codes as bf16, exactly, and a scale for each token that the result is to be multiplied by
   };
   DeviceForm form;
@@ -90,7 +90,7 @@ class DeviceLinear {
   DeviceLinear(Device& device, DeviceStaging& staging, std::vector<LinearSpec> specs,
                Rows rows = Rows::kStacked);
   ~DeviceLinear();
-  // Whether these may be one matrix: same columns, scheme and types, no static scales, no column order.
+  // Whether these may be one matrix: same columns, scheme and types, no static scales, no column order, whole FP8 blocks.
   static bool can_merge(const std::vector<LinearSpec>& specs);
 
   size_t parts() const { return parts_.size(); }
@@ -99,8 +99,9 @@ class DeviceLinear {
   void finish();
 
   struct Output {
-    void* y = nullptr;  // where to; null: taken from the arena
-    int64_t ldy = 0;    // 0: N, up to a multiple of 8
+    void* y =
+        nullptr;      // where to, with room for m up to a multiple of kTokenUnit; null: taken from the arena
+    int64_t ldy = 0;  // 0: N, up to a multiple of 8
     bool bf16 = false;
     bool gated = false;  // only when fuses_gate(m)
     bool terms = false;  // of what is gated: two

@@ -80,6 +80,11 @@ LinearProblem linear_problem(const LinearSpec& spec) {
   const bool codes =
       kind == ActForm::Kind::kInt8 || kind == ActForm::Kind::kInt8Asym || kind == ActForm::Kind::kInt8Static;
   p.act = codes ? ActType::kInt8 : ActType::kFloat;
+  p.fp8_blocks = p.code == CodeType::kE4M3 && w.strategy == Strategy::kBlock && w.block_rows == kFp8Block &&
+                 w.block_cols == kFp8Block && kind == ActForm::Kind::kFakeE4M3 &&
+                 spec.scheme.input->group_size == kFp8Block &&
+                 spec.scheme.input->strategy == Strategy::kGroup &&
+                 spec.scheme.input->dynamic != DynamicMode::kStatic;
   return p;
 }
 

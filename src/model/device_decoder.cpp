@@ -230,7 +230,7 @@ DeviceMatrix DeviceDecoder::head_logits(DeviceInput& input) {
   if (input.terms())
     out.max_parts = 2;
   else
-    out.y = arena_.take<float>(input.m() * out.ldy, "logits");
+    out.y = arena_.take<float>(round_up(input.m(), kTokenUnit) * out.ldy, "logits");
   DeviceMatrix y = head().forward(input, out);
   if (y.parts > 1) {
     ops_.scale_rows(y, input.m(), out.ldy, nullptr, nullptr, device_->stream());

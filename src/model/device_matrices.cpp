@@ -24,8 +24,10 @@ std::vector<DeviceMatrixParts> device_matrices(const Plan& plan, const ModelConf
     CHECK(e != nullptr);
     specs.push_back({prefix + name, e->module.rows, e->module.cols, e->scheme, e->module.dtype});
   }
-  const Rows rows = alternating ? Rows::kAlternating : Rows::kStacked;
-  const bool pairs = !alternating || config.intermediate_size % kPairRows == 0;
+  // Scales of FP8 blocks belong to rows that follow one another.
+  const bool blocks = linear_problem(specs.front()).fp8_blocks;
+  const Rows rows = alternating && !blocks ? Rows::kAlternating : Rows::kStacked;
+  const bool pairs = rows == Rows::kStacked || config.intermediate_size % kPairRows == 0;
   if (specs.size() > 1 && pairs && DeviceLinear::can_merge(specs)) return {{std::move(specs), rows}};
   std::vector<DeviceMatrixParts> parts;
   for (LinearSpec& spec : specs) {

@@ -18,7 +18,8 @@ struct DeviceMatrixParts {
 
 std::vector<std::string> qkv_modules(const DecoderTraits& traits);
 std::vector<std::string> gate_up_modules(const DecoderTraits& traits);
-// The modules prefix + names: one matrix of all, or one each. alternating: gate and up, whose rows are to alternate.
+// The modules prefix + names: one matrix of all, or one each. alternating: gate and up, whose rows are to
+// alternate where they can.
 std::vector<DeviceMatrixParts> device_matrices(const Plan& plan, const ModelConfig& config,
                                                const std::string& prefix,
                                                const std::vector<std::string>& names, bool alternating);

@@ -14,6 +14,11 @@ constexpr int64_t kTermSequences = 8, kTermPositions = 4096;
 // to the residual, which the next block's norm reads first.
 enum { kPass, kBlock, kDelta };
 
+DeviceMatrix columns_from(DeviceMatrix m, int64_t first) {
+  m.data = static_cast<const uint8_t*>(m.data) + first * (m.bf16 ? 2 : 4);
+  return m;
+}
+
 DeviceKv cache_of(const KvQuantizer& kv, KvType plain) {
   if (kv.key_scale <= 0) return {plain};
   return {kv.is_float ? KvType::kE4M3 : KvType::kInt8, kv.key_scale, kv.value_scale, kv.bits};
@@ -161,14 +166,10 @@ void DeviceDecoder::Pass::attention_block(const DeviceLayer& layer, int64_t inde
   out.bf16 = !small_;
   out.max_parts = kParts;
   r.q = multiply_norm(layer.input_norm, layer.qkv, input, out);
-  const auto columns = [](DeviceMatrix m, int64_t first) {
-    m.data = static_cast<const uint8_t*>(m.data) + first * (m.bf16 ? 2 : 4);
-    return m;
-  };
   const int64_t q_cols = c_.heads * c_.head_dim, kv_cols = c_.kv_heads * c_.head_dim;
   if (layer.qkv.size() == 1) {
-    r.k = columns(r.q, q_cols);
-    r.v = columns(r.q, q_cols + kv_cols);
+    r.k = columns_from(r.q, q_cols);
+    r.v = columns_from(r.q, q_cols + kv_cols);
   } else {
     r.k = multiply(*layer.qkv[1], *input, kParts);
     r.v = multiply(*layer.qkv[2], *input, kParts);
@@ -224,7 +225,10 @@ void DeviceDecoder::Pass::mlp_block(const DeviceLayer& layer) {
     out.bf16 = !small_;
     out.max_parts = kParts;
     g.gate = multiply_norm(layer.post_norm, layer.gate_up, input, out);
-    if (layer.gate_up.size() == 2) g.up = multiply(*layer.gate_up[1], *input, kParts);
+    if (layer.gate_up.size() == 2)
+      g.up = multiply(*layer.gate_up[1], *input, kParts);
+    else if (!first.alternating())
+      g.up = columns_from(g.gate, inter);
     g.gelu = gelu;
     const DeviceInputForm form = layer.down->input_form(tokens_);
     if (rounds_at_once(form)) {

@@ -82,6 +82,22 @@ TEST(DeviceLayout, BytesWithOneScaleARowArePlainRows) {
   EXPECT_FALSE(unit_layout(p).rows);
 }
 
+// One scale for each 128 x 128, rows of scales up to a multiple of four.
+TEST(DeviceLayout, Fp8BlocksArePlainRowsWithScalesOfBlocks) {
+  LinearProblem p;
+  p.n = 320, p.k = 1200, p.code = CodeType::kE4M3, p.bits = 8, p.has_scale = true, p.group = 128;
+  p.fp8_blocks = true;
+  const UnitLayout u = unit_layout(p);
+  EXPECT_TRUE(u.rows && u.blocks);
+  EXPECT_EQ(row_bytes(u), 1280);
+  EXPECT_EQ(u.scale_row, 12);
+  EXPECT_EQ(u.row_scales, 320 * 1280);
+  EXPECT_EQ(u.bytes, 320 * 1280 + 3 * 12 * 4);
+  p.n = 321;
+  EXPECT_FALSE(unit_layout(p).blocks);
+  EXPECT_FALSE(unit_layout(p).rows);
+}
+
 TEST(DeviceLayout, SizesFollowTheScheme) {
   LinearProblem p;
   p.n = 40, p.k = 300, p.code = CodeType::kInt, p.bits = 4, p.has_scale = true, p.group = 64;

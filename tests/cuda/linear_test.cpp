@@ -9,6 +9,12 @@
 namespace roundel {
 namespace {
 
+LinearProblem fp8_blocks(int64_t n, int64_t k) {
+  LinearProblem p = weights(CodeType::kE4M3, 8, n, k, kFp8Block, false, ScaleType::kF32);
+  p.fp8_blocks = true;
+  return p;
+}
+
 std::vector<LinearProblem> problems() {
   const auto i = CodeType::kInt, f8 = CodeType::kE4M3;
   return {weights(i, 4, 256, 512, 128, false),
@@ -30,6 +36,7 @@ std::vector<LinearProblem> problems() {
           weights(f8, 8, 256, 576, 0, false),
           weights(f8, 8, 136, 512, 128, false),
           weights(f8, 8, 136, 512, 32, false, ScaleType::kF32),
+          fp8_blocks(400, 576),
           weights(i, 4, 50, 100, 24, true),
           weights(i, 8, 50, 96, 16, false),
           weights(f8, 8, 51, 93, 31, false),
@@ -43,6 +50,12 @@ std::vector<LinearProblem> problems() {
 struct Both {
   Both(const LinearProblem& problem, int64_t m, bool bias) : c(make_case(problem, m, false, bias, 5)) {
     for (float& value : c.x) value = round_bf16(value);
+    if (problem.fp8_blocks)
+      for (int64_t i = 0; i < problem.n * problem.groups(); ++i) {
+        const int64_t row = i / problem.groups() / kFp8Block * kFp8Block;
+        c.scales[static_cast<size_t>(i)] =
+            c.scales[static_cast<size_t>(row * problem.groups() + i % problem.groups())];
+      }
     std::vector<uint16_t> narrow;
     for (const float v : c.x) narrow.push_back(float_to_bf16(v));
     x = to_gpu(narrow);
@@ -288,13 +301,15 @@ TEST(DeviceLinear, MultipliesCodesOfOneScale) {
 // Activations rounded to bytes, and what they stand for in both.c.x.
 struct Bytes {
   Bytes(Both& both, const DeviceForm& form) {
-    const int64_t m = both.c.m, k = both.c.problem.k;
+    const int64_t m = both.c.m, k = both.c.problem.k, tokens = round_up(m, kTokenUnit);
     ld = round_up(k, kScaleColumns);
-    x8 = poisoned(static_cast<size_t>(m * ld));
-    scale = poisoned(static_cast<size_t>(m) * 4);
+    if (form.group != 0) scale_ld = tokens;
+    x8 = poisoned(static_cast<size_t>(tokens * ld));
+    scale = poisoned(static_cast<size_t>(tokens * ld / kScaleColumns) * 4);
     QuantizeArgs q;
     q.rows = m, q.cols = k, q.x = both.x.as<uint16_t>(), q.ldx = both.c.ldx, q.form = form;
     q.codes.x8 = x8.data(), q.codes.ld8 = ld, q.codes.token_scale = scale.as<float>();
+    q.codes.scale_ld = scale_ld;
     device_ops(gpu()->info()).quantize(q, gpu()->stream());
     const auto values = read(x8, scale, m, ld, form.kind);
     for (int64_t i = 0; i < m; ++i)
@@ -305,34 +320,92 @@ struct Bytes {
           continue;
         }
         float& x = both.c.x[static_cast<size_t>(i * both.c.ldx + j)];
-        EXPECT_NEAR(x, value, 0.07f * std::fabs(x) + scales[static_cast<size_t>(i)]);
+        EXPECT_NEAR(x, value, 0.07f * std::fabs(x) + scale_of(i, j));
         x = value;
       }
   }
-  std::vector<float> read(const DeviceBuffer& bytes, const DeviceBuffer& scale_of, int64_t m, int64_t row,
-                          DeviceForm::Kind kind) {
+  std::vector<float> read(const DeviceBuffer& bytes, const DeviceBuffer& scale_of_token, int64_t m,
+                          int64_t row, DeviceForm::Kind kind) {
     const auto codes = from_gpu<uint8_t>(bytes, static_cast<size_t>(m * row));
-    scales = from_gpu<float>(scale_of, static_cast<size_t>(m));
+    scales =
+        from_gpu<float>(scale_of_token, static_cast<size_t>(scale_ld ? scale_ld * row / kScaleColumns : m));
     std::vector<float> values;
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < row; ++j) {
         const uint8_t byte = codes[static_cast<size_t>(i * row + byte_place(j))];
-        values.push_back(scales[static_cast<size_t>(i)] *
-                         (kind == DeviceForm::Kind::kE4M3 ? e4m3_to_float(byte)
-                                                          : static_cast<float>(static_cast<int8_t>(byte))));
+        values.push_back(scale_of(i, j) * (kind == DeviceForm::Kind::kE4M3
+                                               ? e4m3_to_float(byte)
+                                               : static_cast<float>(static_cast<int8_t>(byte))));
       }
     return values;
   }
+  float scale_of(int64_t token, int64_t column) const {
+    return scales[static_cast<size_t>(scale_ld ? column / kScaleColumns * scale_ld + token : token)];
+  }
   DeviceLinearArgs args(int64_t m, const DeviceBuffer& space) const {
     DeviceLinearArgs a;
-    a.m = m, a.x8 = x8.data(), a.ldx8 = ld, a.token_scale = scale.as<float>();
+    a.m = m, a.x8 = x8.data(), a.ldx8 = ld, a.token_scale = scale.as<float>(), a.scale_ld = scale_ld;
     a.workspace = space.data(), a.workspace_bytes = space.size();
     return a;
   }
-  int64_t ld;
+  int64_t ld, scale_ld = 0;
   DeviceBuffer x8, scale;
   std::vector<float> scales;
 };
+
+DeviceForm fp8_runs() {
+  DeviceForm form;
+  form.kind = DeviceForm::Kind::kE4M3, form.group = kScaleColumns;
+  return form;
+}
+
+// FP8 blocks, whose scales the sums of each 128 columns take.
+TEST(DeviceLinear, MultipliesFp8Blocks) {
+  NEEDS_GPU();
+  Device& d = *gpu();
+  int runs = 0;
+  const DeviceForm form = fp8_runs();
+  for (const DeviceLinearKernel* kernel : device_linear_kernels())
+    for (const auto& [n, k] :
+         {std::pair<int64_t, int64_t>{256, 512}, {1008, 576}, {1024, 2048}, {16, 64}, {4096, 4096}})
+      for (const int64_t m : unless_short<int64_t>({1, 9, 33, 64, 65, 70, 333}, {9, 33, 70})) {
+        if (n == 4096 && (short_run() || (m != 33 && m != 70))) continue;
+        const LinearProblem p = fp8_blocks(n, k);
+        if (!kernel->supports(p, d.info()).ok || !kernel->takes_bytes(p, form, m, d.info())) continue;
+        if (left_out(*kernel, p, {m, TileUse::Input::kBytes})) continue;
+        Both both(p, m, m == 333 || m == 9);
+        both.pack(*kernel);
+        const Bytes bytes(both, form);
+        const std::vector<float> want = both.reference();
+        const int64_t whole = round_up(m, kTokenUnit) * n;
+        for (const bool bf16 : {false, true}) {
+          const int64_t parts = bf16 ? 1 : 8;
+          const DeviceBuffer y = poisoned(static_cast<size_t>((parts - 1) * m * n + whole) * 4);
+          const DeviceBuffer space(d, kernel->workspace_bytes(p, m, true), "workspace");
+          DeviceLinearArgs a = bytes.args(m, space);
+          a.y = y.data(), a.ldy = n, a.y_bf16 = bf16, a.part_stride = m * n;
+          a.max_parts = static_cast<int>(parts), a.bias = both.bias_values.as<float>();
+          std::vector<float> got[2];
+          for (std::vector<float>& once : got) {
+            const int written = kernel->run(p, both.packed.data(), a, d.info(), d.stream());
+            once.resize(want.size());
+            if (bf16) {
+              const auto bits = from_gpu<uint16_t>(y, want.size());
+              for (size_t i = 0; i < once.size(); ++i) once[i] = bf16_to_float(bits[i]);
+            } else {
+              const auto all = from_gpu<float>(y, want.size() * static_cast<size_t>(written));
+              for (size_t i = 0; i < all.size(); ++i) once[i % once.size()] += all[i];
+            }
+          }
+          EXPECT_LT(relative_error(got[0], want), 4e-3) << kernel->name << ' ' << describe(p, m) << bf16;
+          EXPECT_EQ(got[0], got[1]);
+          ++runs;
+        }
+      }
+  if (d.info().major == 9) {
+    EXPECT_GE(runs, without_blas() ? 6 : short_run() ? 15 : 50);
+  }
+}
 
 constexpr std::pair<CodeType, DeviceForm::Kind> kByteKinds[] = {{CodeType::kInt, DeviceForm::Kind::kInt8},
                                                                 {CodeType::kE4M3, DeviceForm::Kind::kE4M3}};

@@ -132,29 +132,34 @@ TEST(DeviceOps, NormGivesBytesAndExactCodes) {
   const int64_t rows = NormRun::kRows;
   for (const int64_t cols : {592, 593})  // four at a time, and one
     for (const DeviceForm& form :
-         {DeviceForm{Kind::kInt8}, DeviceForm{Kind::kE4M3}, DeviceForm{Kind::kInt8Asym}}) {
+         {DeviceForm{Kind::kInt8}, DeviceForm{Kind::kE4M3}, DeviceForm{Kind::kInt8Asym},
+          DeviceForm{Kind::kE4M3, 0, 0, 8, kScaleColumns}}) {
       const NormRun run(cols, form);
+      const bool runs = form.group != 0;
       const DeviceBuffer dx = to_gpu(run.x), dparts = to_gpu(run.parts), dgain = to_gpu(run.gain);
       const int64_t ld = round_up(cols, kScaleColumns);
       const size_t count = static_cast<size_t>(rows * ld);
       for (const bool bytes : {true, false}) {
-        if (bytes && form.kind == Kind::kInt8Asym) continue;
-        const DeviceBuffer x8 = poisoned(count), y = poisoned(count * 2), scale = poisoned(rows * 4);
+        if (bytes ? form.kind == Kind::kInt8Asym : runs) continue;
+        const int64_t scale_ld = runs ? rows + 1 : 0;
+        const auto scale_count = static_cast<size_t>(runs ? scale_ld * ld / kScaleColumns : rows);
+        const DeviceBuffer x8 = poisoned(count), y = poisoned(count * 2), scale = poisoned(scale_count * 4);
         to_same(dx, run.x);
         NormArgs a;
         a.rows = rows, a.cols = cols, a.residual = dx.as<float>(), a.ld = run.ld, a.gain = dgain.as<float>();
         a.eps = 1e-5f, a.delta = {dparts.data(), run.ld, false, 2, rows * run.ld}, a.form = form;
         if (bytes)
-          a.codes.x8 = x8.data(), a.codes.ld8 = ld;
+          a.codes.x8 = x8.data(), a.codes.ld8 = ld, a.codes.scale_ld = scale_ld;
         else
           a.codes.y = y.as<uint16_t>(), a.codes.ldy = ld;
         a.codes.token_scale = scale.as<float>();
         device_ops(gpu()->info()).norm(a, gpu()->stream());
         const auto got8 = from_gpu<uint8_t>(x8, count);
         const auto got16 = from_gpu<uint16_t>(y, count);
-        const auto scales = from_gpu<float>(scale, static_cast<size_t>(rows));
+        const auto scales = from_gpu<float>(scale, scale_count);
         for (int64_t r = 0; r < rows; ++r) {
-          EXPECT_EQ(scales[static_cast<size_t>(r)], run.scale(r, 0));
+          for (int64_t i = 0; i < (runs ? cols : 1); i += kScaleColumns)
+            EXPECT_EQ(scales[static_cast<size_t>(i / kScaleColumns * scale_ld + r)], run.scale(r, i));
           for (int64_t i = 0; i < ld; ++i) {
             const size_t at = static_cast<size_t>(r * ld + (bytes ? byte_place(i) : i));
             const float code = !bytes                     ? bf16_to_float(got16[at])
@@ -374,14 +379,18 @@ TEST(DeviceOps, GatedMeetsItsRows) {
     }
 }
 
-// bf16 in alternating blocks, as a prompt's gate_up leaves it, against the same numbers as floats.
+// bf16 in alternating blocks or apart, as a prompt's gate_up leaves it, against the same numbers as floats.
 TEST(DeviceOps, GatesBlocksOfBf16AsItGatesFloats) {
   NEEDS_GPU();
   const DeviceOps& ops = device_ops(gpu()->info());
   using Kind = DeviceForm::Kind;
   for (const int64_t cols : {int64_t{96}, int64_t{9000}})
-    for (const Kind kind : {Kind::kNone, Kind::kInt8, Kind::kE4M3}) {
+    for (const DeviceForm& form : {DeviceForm{}, DeviceForm{Kind::kInt8}, DeviceForm{Kind::kE4M3},
+                                   DeviceForm{Kind::kE4M3, 0, 0, 8, kScaleColumns}}) {
+      const Kind kind = form.kind;
+      const bool apart = form.group != 0;
       const int64_t rows = 5, ld8 = round_up(cols, kScaleColumns);
+      const auto scale_count = static_cast<size_t>(apart ? 8 * ld8 / kScaleColumns : rows);
       const auto both = random_floats(rows * 2 * cols, 1);
       const DeviceBuffer wide = to_gpu(both), half = to_gpu(narrow(both)),
                          twice = to_gpu(std::vector<float>(rows, 2));
@@ -389,16 +398,24 @@ TEST(DeviceOps, GatesBlocksOfBf16AsItGatesFloats) {
       std::vector<float> scales[2];
       for (const bool bf16 : {false, true}) {
         const DeviceBuffer y = poisoned(static_cast<size_t>(rows * cols) * 2),
-                           x8 = poisoned(static_cast<size_t>(rows * ld8)), scale = poisoned(rows * 4);
+                           x8 = poisoned(static_cast<size_t>(rows * ld8)), scale = poisoned(scale_count * 4);
         GatedArgs a;
         a.rows = rows, a.cols = cols, a.gate = {bf16 ? half.data() : wide.data(), 2 * cols, bf16, 1, 0};
         a.gate.row_scale = twice.as<float>();
-        a.y = y.as<uint16_t>(), a.ldy = cols, a.form.kind = kind;
+        if (apart) {
+          a.up = a.gate;
+          a.up.data = (bf16 ? half.data() : wide.data()) + cols * (bf16 ? 2 : 4);
+          a.codes.scale_ld = 8;
+        }
+        a.y = y.as<uint16_t>(), a.ldy = cols, a.form = form;
         a.codes.x8 = x8.data(), a.codes.ld8 = ld8, a.codes.token_scale = scale.as<float>();
         ops.gated(a, gpu()->stream());
         bytes[bf16] = kind == Kind::kNone ? from_gpu<uint8_t>(y, static_cast<size_t>(rows * cols) * 2)
                                           : from_gpu<uint8_t>(x8, static_cast<size_t>(rows * ld8));
-        if (kind != Kind::kNone) scales[bf16] = from_gpu<float>(scale, static_cast<size_t>(rows));
+        if (kind == Kind::kNone) continue;
+        const auto all = from_gpu<float>(scale, scale_count);
+        for (size_t i = 0; i < all.size(); ++i)
+          if (!apart || i % 8 < 5) scales[bf16].push_back(all[i]);
       }
       EXPECT_EQ(bytes[0], bytes[1]) << cols << " form " << static_cast<int>(kind);
       EXPECT_EQ(scales[0], scales[1]);

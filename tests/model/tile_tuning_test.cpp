@@ -48,6 +48,28 @@ TEST(DeviceMatrices, ModulesOfOneSchemeAreOneMatrix) {
   EXPECT_EQ(mlp[0].rows, DeviceLinear::Rows::kAlternating);
 }
 
+// Rows of an FP8 block stay together: gate and up follow one another, and only whole blocks before the last are joined.
+TEST(DeviceMatrices, Fp8BlocksStayWhole) {
+  const ModelFiles files = open();
+  const std::string p = "model.layers.0.";
+  const Plan plan = plan_of(files, "FP8_BLOCK");
+  for (const auto& [prefix, names, pairs] : {std::tuple(p + "self_attn.", qkv_modules(files.traits), false),
+                                             std::tuple(p + "mlp.", gate_up_modules(files.traits), true)}) {
+    const auto parts = device_matrices(plan, files.config, prefix, names, pairs);
+    bool whole = true;
+    for (const std::string& name : names)
+      whole = whole && (name == names.back() || plan.find(prefix + name)->module.rows % kFp8Block == 0);
+    EXPECT_EQ(parts.size(), whole ? 1 : names.size());
+    for (const DeviceMatrixParts& part : parts) {
+      EXPECT_EQ(part.rows, DeviceLinear::Rows::kStacked);
+      EXPECT_TRUE(merged_problem(part.specs).fp8_blocks);
+    }
+  }
+  const Plan channel = plan_of(files, "FP8_DYNAMIC");
+  LinearSpec spec{p + "mlp.up_proj", 256, 256, channel.find(p + "mlp.up_proj")->scheme, DType::kBF16};
+  EXPECT_FALSE(linear_problem(spec).fp8_blocks);
+}
+
 #define NEEDS_KERNELS() \
   if (device_linear_kernels().empty()) GTEST_SKIP() << "built without CUDA"
 

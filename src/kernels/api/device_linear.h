@@ -41,6 +41,8 @@ struct DeviceWeightRows {
   RowMap map;
 };
 
+constexpr int64_t kTokenUnit = 4;
+
 struct DeviceLinearArgs {
   int64_t m = 0;
   const void* x = nullptr;  // (M,K) bf16, rows ldx apart; columns up to a multiple of 8 are zero
@@ -54,6 +56,9 @@ struct DeviceLinearArgs {
   const void* x8 = nullptr;
   int64_t ldx8 = 0;
   const float* token_scale = nullptr;  // (M), with x8
+  // Not 0: token_scale is (ldx8 / kScaleColumns, scale_ld), a scale for each run of a token. scale_ld is M, up to a multiple
+  // of kTokenUnit, and more than kSmallTokens rows of x8 and of y are there up to this, with whatever they hold.
+  int64_t scale_ld = 0;
   // Or, where fuses_norm: x = residual / sqrt(mean(residual^2) + eps) * gain, of (M,K) floats, rows ld_residual apart.
   const float* residual = nullptr;
   int64_t ld_residual = 0;

@@ -20,6 +20,8 @@ enum class ScaleType : uint8_t { kBF16, kF16, kF32 };  // the type whose values 
 // kFloat: x are floats. kInt8: x are codes with a scale and a zero point for each token.
 enum class ActType : uint8_t { kFloat, kInt8 };
 
+constexpr int64_t kFp8Block = 128;
+
 struct LinearProblem {
   int64_t n = 0;  // output rows
   int64_t k = 0;  // input columns
@@ -30,6 +32,9 @@ struct LinearProblem {
   int64_t group = 0;  // columns that share one scale: k when there is one for each row
   ScaleType scale_type = ScaleType::kBF16;
   ActType act = ActType::kFloat;
+  // kE4M3 with one scale for each kFp8Block rows and columns, whose activations (kFloat: values) are E4M3 with a dynamic
+  // scale for each kFp8Block columns. GPU kernels multiply such codes.
+  bool fp8_blocks = false;
 
   int64_t groups() const { return group > 0 ? (k + group - 1) / group : 1; }
 };

@@ -57,6 +57,7 @@ Types types_of(const BlasProblem& p) {
     case BlasOperands::kFloat:
       return {CUDA_R_32F, out, CUDA_R_32F, CUBLAS_COMPUTE_32F, 4, size_out};
     case BlasOperands::kE4M3:
+    case BlasOperands::kE4M3Blocks:
       return {CUDA_R_8F_E4M3, out, CUDA_R_32F, CUBLAS_COMPUTE_32F, 1, size_out};
     case BlasOperands::kInt8:
       return {CUDA_R_8I, CUDA_R_32I, CUDA_R_32I, CUBLAS_COMPUTE_32I, 1, 4};
@@ -67,6 +68,10 @@ Types types_of(const BlasProblem& p) {
 
 void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, const auto& value) {
   check_blas(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof(value)), "a description");
+}
+
+bool scaled(const BlasProblem& p) {
+  return p.operands == BlasOperands::kE4M3 || p.operands == BlasOperands::kE4M3Blocks;
 }
 
 // w is the first operand here, so its scales are A's.
@@ -81,9 +86,12 @@ std::unique_ptr<Prepared> prepare(const BlasProblem& p) {
   const cudaDataType_t in = types.in, out = types.out;
   check_blas(cublasLtMatmulDescCreate(&made->multiply.value, types.compute, types.scale), "a description");
   set(made->multiply.value, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
-  if (p.operands == BlasOperands::kE4M3) {
-    set(made->multiply.value, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
-    set(made->multiply.value, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+  if (scaled(p)) {
+    const bool blocks = p.operands == BlasOperands::kE4M3Blocks;
+    set(made->multiply.value, CUBLASLT_MATMUL_DESC_A_SCALE_MODE,
+        blocks ? CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F : CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+    set(made->multiply.value, CUBLASLT_MATMUL_DESC_B_SCALE_MODE,
+        blocks ? CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F : CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
     set_scales(made->multiply.value, p);
   }
   const auto u = [](int64_t x) { return static_cast<uint64_t>(x); };
@@ -138,7 +146,7 @@ void blas_multiply(const BlasProblem& p, void* stream) {
                    low(p.x) << 32 | low(p.w) << 16 | low(p.y)};
   std::unique_ptr<Prepared>& made = known[key];
   if (!made) made = prepare(p);
-  if (p.operands == BlasOperands::kE4M3) set_scales(made->multiply.value, p);
+  if (scaled(p)) set_scales(made->multiply.value, p);
   const float one = 1, none = 0;
   const int32_t whole_one = 1, whole_none = 0;
   const bool whole = p.operands == BlasOperands::kInt8;

@@ -26,8 +26,9 @@ class Workspace {
 };
 
 // y (M,N) = x (M,K) . w (N,K)^T by cuBLASLt, row-major: bf16 or float operands and y float or bf16; E4M3 operands with a
-// scale for each row of x and of w, and y float or bf16; int8 operands and y int32.
-enum class BlasOperands : uint8_t { kBF16, kFloat, kE4M3, kInt8 };
+// scale for each row of x and of w, and y float or bf16; E4M3 with scales of runs of 128 of x, (K/128, M), and of 128 x 128
+// of w, (N/128, K/128 up to a multiple of 4), M a multiple of 4; int8 operands and y int32.
+enum class BlasOperands : uint8_t { kBF16, kFloat, kE4M3, kE4M3Blocks, kInt8 };
 struct BlasProblem {
   int64_t m = 0, n = 0, k = 0;
   const void* x = nullptr;
@@ -37,7 +38,7 @@ struct BlasProblem {
   void* y = nullptr;
   int64_t ldy = 0;
   BlasOperands operands = BlasOperands::kBF16;
-  const float* x_scale = nullptr;  // (M) and (N), of E4M3
+  const float* x_scale = nullptr;  // of E4M3
   const float* w_scale = nullptr;
   bool y_bf16 = false;
   void* workspace = nullptr;

@@ -9,7 +9,8 @@
 //
 // Bytes with one scale a row and no zero point are plain rows instead, whose columns are exchanged as byte_place() says
 // (kernels/api/device_ops.h): tensor cores multiply them as they are, and so does cuBLASLt; int8 is signed there.
-// A "unit" is 16 rows and 128 columns then. Row scales follow as above.
+// A "unit" is 16 rows and 128 columns then. Row scales follow as above; FP8 blocks (LinearProblem::fp8_blocks) are such rows
+// with one scale for each block instead: row scales (blocks of rows, scale_row) float, as cuBLASLt reads them.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -24,15 +25,17 @@ constexpr int64_t kUnitCodeBytes = 1024;
 
 struct UnitLayout {
   int64_t n = 0, k = 0, group = 0;
-  int bits = 4;       // 4 or 8, of a stored code
-  bool rows = false;  // plain rows of bytes
-  bool e4m3 = false;  // else integers, in units stored with an offset of 2^(bits-1)
+  int bits = 4;         // 4 or 8, of a stored code
+  bool rows = false;    // plain rows of bytes
+  bool e4m3 = false;    // else integers, in units stored with an offset of 2^(bits-1)
+  bool blocks = false;  // rows of E4M3 with scales of blocks
   bool zero = false;
   bool wide_scale = false;  // float instead of bf16
   int64_t unit_k = 0;       // columns of a unit
   int64_t sets = 0;
   int64_t units_k = 0, units_n = 0;
   int64_t unit_bytes = 0, scale_bytes = 0;
+  int64_t scale_row = 0;                             // of blocks
   int64_t row_scales = 0, row_zeros = 0, bytes = 0;  // offsets, and the size of it all
 };
 
@@ -50,9 +53,10 @@ inline UnitLayout unit_layout(const LinearProblem& p) {
   u.bits = !u.e4m3 && p.bits <= 4 ? 4 : 8;
   u.zero = p.has_zero_point;
   u.wide_scale = p.scale_type != ScaleType::kBF16;
-  u.rows = u.bits == 8 && p.group >= p.k && !u.zero;
+  u.blocks = p.fp8_blocks && p.n % kUnitRows == 0;
+  u.rows = u.blocks || (u.bits == 8 && p.group >= p.k && !u.zero);
   u.unit_k = u.rows ? kScaleColumns : kUnitCodeBytes * 8 / u.bits / kUnitRows;
-  u.sets = p.group >= p.k ? 0 : p.group >= u.unit_k ? 1 : u.unit_k / p.group;
+  u.sets = u.rows || p.group >= p.k ? 0 : p.group >= u.unit_k ? 1 : u.unit_k / p.group;
   u.units_k = (p.k + u.unit_k - 1) / u.unit_k;
   if (u.bits == 8 && !u.rows) u.units_k = (u.units_k + 1) / 2 * 2;  // whole runs of kScaleColumns
   u.units_n = (p.n + kUnitRows - 1) / kUnitRows;
@@ -60,7 +64,11 @@ inline UnitLayout unit_layout(const LinearProblem& p) {
   u.unit_bytes = u.rows ? kUnitRows * u.unit_k
                         : kUnitCodeBytes + u.sets * kUnitRows * (u.scale_bytes + (u.zero ? 1 : 0));
   u.row_scales = u.units_k * u.units_n * u.unit_bytes;
-  u.row_zeros = u.row_scales + (u.sets == 0 ? u.units_n * kUnitRows * 4 : 0);
+  if (u.blocks) u.scale_row = (u.units_k + 3) / 4 * 4;
+  const int64_t scales = u.blocks      ? (p.n + kFp8Block - 1) / kFp8Block * u.scale_row
+                         : u.sets == 0 ? u.units_n * kUnitRows
+                                       : 0;
+  u.row_zeros = u.row_scales + scales * 4;
   u.bytes = u.row_zeros + (u.sets == 0 && u.zero ? u.units_n * kUnitRows : 0);
   return u;
 }

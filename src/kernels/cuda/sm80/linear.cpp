@@ -152,6 +152,11 @@ int multiply_bytes(const LinearProblem& p, const uint8_t* packed, const DeviceLi
   b.workspace_bytes = kBlasWorkspace;
   b.workspace = space.take(kBlasWorkspace);
   b.w = packed;
+  if (u.blocks) {
+    CHECK(a.scale_ld == (a.m + kTokenUnit - 1) / kTokenUnit * kTokenUnit);
+    b.operands = BlasOperands::kE4M3Blocks;
+    b.m = a.scale_ld;
+  }
   if (u.e4m3) {
     b.x_scale = a.token_scale, b.w_scale = scales, b.y = a.y, b.ldy = a.ldy;
     blas_multiply(b, stream);
@@ -188,6 +193,7 @@ int units_run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearA
 bool takes_codes(const LinearProblem& p, const DeviceForm& form) {
   using Kind = DeviceForm::Kind;
   const UnitLayout u = unit_layout(p);
+  if (u.blocks) return form.kind == Kind::kE4M3 && form.group == kScaleColumns;
   if (!u.rows || form.group != 0) return false;
   if (u.e4m3) return form.kind == Kind::kE4M3;
   return p.code == CodeType::kInt &&

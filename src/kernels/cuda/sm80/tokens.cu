@@ -22,6 +22,7 @@ struct Token {
       uint8_t* at = to.x8 + row * to.ld8;
       *reinterpret_cast<uint16_t*>(at + byte_place(i)) = q.bytes(x[0], x[1]);
       *reinterpret_cast<uint16_t*>(at + byte_place(i + 2)) = q.bytes(x[2], x[3]);
+      if (to.scale_ld && threadIdx.x % 32 == 0) to.token_scale[i / kScaleRun * to.scale_ld + row] = q.scale;
       return;
     }
     float code[4];
@@ -163,7 +164,8 @@ __global__ void __launch_bounds__(kThreads) gated_kernel(const GatedArgs a) {
     if (x.column(k) < a.ldy) put_terms4(a.y + row * a.ldy + x.column(k), a.low, x.v[k]);
 }
 
-// Gate and up of bf16 in alternating blocks of 8: a thread reads both of 8 columns, 32 bytes in a row.
+// Gate and up of bf16, in alternating blocks of 8 or apart: a thread reads both of 8 columns. 16 threads hold a run of
+// kScaleRun.
 template <int kThreads, int kPer>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads) gated_blocks_kernel(const GatedArgs a) {
   static_assert(kPairRows == 8);
@@ -172,18 +174,22 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads) gated_blocks_kernel
   wait_for_previous();
   const int64_t row = blockIdx.x;
   const int cols = static_cast<int>(a.cols);
-  const auto* from = static_cast<const uint4*>(a.gate.data) + row * (a.gate.ld / 8);
+  const bool paired = a.up.data == nullptr;
+  const auto* gates = static_cast<const uint4*>(a.gate.data) + row * (a.gate.ld / 8);
+  const auto* ups = paired ? gates + 1 : static_cast<const uint4*>(a.up.data) + row * (a.up.ld / 8);
   const float scale = a.gate.row_scale ? a.gate.row_scale[row] : 1.0f;
   uint4 gate[kPer], up[kPer];
 #pragma unroll
   for (int k = 0; k < kPer; ++k) {
     const int block = static_cast<int>(threadIdx.x) + k * kThreads;
     gate[k] = up[k] = {0, 0, 0, 0};
-    if (block * 8 < cols) gate[k] = __ldcs(from + 2 * block), up[k] = __ldcs(from + 2 * block + 1);
+    const int at = paired ? 2 * block : block;
+    if (block * 8 < cols) gate[k] = __ldcs(gates + at), up[k] = __ldcs(ups + at);
   }
-  float v[kPer][8], top = 0;
+  float v[kPer][8], top = 0, tops[kPer];
 #pragma unroll
   for (int k = 0; k < kPer; ++k) {
+    tops[k] = 0;
     const uint32_t g[4] = {gate[k].x, gate[k].y, gate[k].z, gate[k].w},
                    u[4] = {up[k].x, up[k].y, up[k].z, up[k].w};
 #pragma unroll
@@ -191,18 +197,30 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads) gated_blocks_kernel
       const float x = __uint_as_float(i % 2 ? g[i / 2] & 0xffff0000u : g[i / 2] << 16) * scale;
       const float y = __uint_as_float(i % 2 ? u[i / 2] & 0xffff0000u : u[i / 2] << 16) * scale;
       v[k][i] = gate_of(x, a.gelu) * y;
-      top = fmaxf(top, fabsf(v[k][i]));
+      tops[k] = fmaxf(tops[k], fabsf(v[k][i]));
     }
+    top = fmaxf(top, tops[k]);
   }
   const bool rounds = a.form.kind != DeviceForm::Kind::kNone;
   Quantizer q;
-  if (rounds) q = make_quantizer(a.form, a.form.scale > 0 ? 0.0f : block_reduce<true>(top, scratch), 0, 0);
-  if (rounds && threadIdx.x == 0) a.codes.token_scale[row] = q.scale;
+  const bool runs = rounds && a.codes.scale_ld;
+  if (rounds && !runs) {
+    q = make_quantizer(a.form, a.form.scale > 0 ? 0.0f : block_reduce<true>(top, scratch), 0, 0);
+    if (threadIdx.x == 0) a.codes.token_scale[row] = q.scale;
+  }
 #pragma unroll
   for (int k = 0; k < kPer; ++k) {
     const int64_t column = (int64_t{threadIdx.x} + k * kThreads) * 8;
     if (rounds) {
+      if (runs) {
+        float most = tops[k];
+#pragma unroll
+        for (int d = 8; d > 0; d /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, d));
+        q = make_quantizer(a.form, most, 0, 0);
+      }
       if (column >= a.codes.ld8) continue;
+      if (runs && threadIdx.x % 16 == 0)
+        a.codes.token_scale[column / kScaleRun * a.codes.scale_ld + row] = q.scale;
       uint8_t* to = a.codes.x8 + row * a.codes.ld8 + byte_place(column);
 #pragma unroll
       for (int i = 0; i < 4; ++i)  // the four pairs of eight columns are 32 bytes apart
@@ -219,15 +237,19 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads) gated_blocks_kernel
 
 bool blocks_fit(const GatedArgs& a) {
   const bool rounds = a.form.kind != DeviceForm::Kind::kNone;
-  return !a.up.data && a.gate.bf16 && a.gate.parts == 1 && a.gate.ld % 8 == 0 &&
-         reinterpret_cast<uintptr_t>(a.gate.data) % 16 == 0 && a.cols % 8 == 0 && a.cols <= 16384 &&
-         (rounds ? a.codes.x8 && a.form.group == 0 && a.form.kind != DeviceForm::Kind::kInt8Asym
+  const auto eights = [](const DeviceMatrix& m) {
+    return m.bf16 && m.parts == 1 && m.ld % 8 == 0 && reinterpret_cast<uintptr_t>(m.data) % 16 == 0;
+  };
+  return eights(a.gate) && (!a.up.data || (eights(a.up) && a.up.row_scale == a.gate.row_scale)) &&
+         a.cols % 8 == 0 && a.cols <= 16384 &&
+         (rounds ? a.codes.x8 && (a.form.group == 0 || a.codes.scale_ld) &&
+                       a.form.kind != DeviceForm::Kind::kInt8Asym
                  : a.ldy % 8 == 0 && a.low == 0);
 }
 
 bool form_fits(const DeviceForm& form, const DeviceCodes& to) {
-  return form.kind == DeviceForm::Kind::kNone || (form.group == 0 && to.ldy % 4 == 0 && to.low % 4 == 0) ||
-         (form.group == kScaleRun && !to.x8 && to.ldy % 4 == 0 && to.low % 4 == 0);
+  return form.kind == DeviceForm::Kind::kNone ||
+         ((form.group == 0 || form.group == kScaleRun) && to.ldy % 4 == 0 && to.low % 4 == 0);
 }
 bool matrix_fits(const DeviceMatrix& m) {
   return !m.data ||

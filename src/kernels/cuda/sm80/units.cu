@@ -43,14 +43,24 @@ __device__ void put_scale(const UnitLayout& u, uint8_t* at, float scale) {
     *reinterpret_cast<uint16_t*>(at) = float_to_bf16_bits(scale);
 }
 
+__host__ __device__ int64_t scales_of_row(const UnitLayout& u) {
+  return u.blocks ? u.units_k : u.sets == 0 ? 1 : u.sets * u.units_k;
+}
+
 __global__ void __launch_bounds__(256)
     pack_scales_kernel(const UnitLayout u, int64_t groups, const DeviceWeightRows rows, uint8_t* packed) {
   wait_for_previous();
-  const int64_t sets = u.sets == 0 ? 1 : u.sets * u.units_k;  // of a row
+  const int64_t sets = scales_of_row(u);
   const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x;
   if (i >= rows.rows * sets) return;
   const int64_t r = i / sets, s = i % sets, row = packed_row(rows.map, rows.row0 + r),
                 in_row = row % kUnitRows;
+  if (u.blocks) {  // the rows of a block have the same
+    if (row % kFp8Block == 0)
+      reinterpret_cast<float*>(packed + u.row_scales)[row / kFp8Block * u.scale_row + s] =
+          rows.scales[r * groups + s];
+    return;
+  }
   const int64_t column = u.sets == 0 ? 0 : s * (u.unit_k / u.sets),
                 group = u.sets == 0 ? 0 : column / u.group;
   const bool padding = group >= groups;
@@ -87,8 +97,10 @@ struct Qparams {
 };
 
 __device__ Qparams qparams_at(const UnitLayout& u, const uint8_t* packed, int64_t row, int64_t column) {
+  const auto* row_scales = reinterpret_cast<const float*>(packed + u.row_scales);
+  if (u.blocks) return {row_scales[row / kFp8Block * u.scale_row + column / kFp8Block], 0.0f};
   if (u.sets == 0)
-    return {reinterpret_cast<const float*>(packed + u.row_scales)[row],
+    return {row_scales[row],
             u.zero ? static_cast<float>(reinterpret_cast<const int8_t*>(packed + u.row_zeros)[row]) : 0.0f};
   const uint8_t* after = packed + unit_offset(u, row, column) + kUnitCodeBytes;
   const int64_t at = column % u.unit_k / (u.unit_k / u.sets) * kUnitRows + row % kUnitRows;
@@ -228,7 +240,7 @@ __global__ void __launch_bounds__(256)
       *reinterpret_cast<const uint4*>(packed + (row0 + row) * row_bytes(u) + run + lane * 32 + half * 16);
   uint32_t words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
   transpose4(words);  // now of 16 columns: two, and two 8 further, of each word
-  const float scale = reinterpret_cast<const float*>(packed + u.row_scales)[row0 + row];
+  const float scale = qparams_at(u, packed, row0 + row, run).scale;
   const int64_t column = run + half * 64 + lane * 16;
 #pragma unroll
   for (int high = 0; high < 2; ++high) {
@@ -287,8 +299,8 @@ void pack_units(const LinearProblem& p, const DeviceWeightRows& rows, uint8_t* p
   const UnitLayout u = unit_layout(p);
   launch(pack_codes_kernel, blocks(rows.rows * u.units_k * u.unit_k / 2), 256, 0, stream, "packing", u, rows,
          packed);
-  launch(pack_scales_kernel, blocks(rows.rows * (u.sets == 0 ? 1 : u.sets * u.units_k)), 256, 0, stream,
-         "packing", u, p.groups(), rows, packed);
+  launch(pack_scales_kernel, blocks(rows.rows * scales_of_row(u)), 256, 0, stream, "packing", u, p.groups(),
+         rows, packed);
 }
 
 void unpack_units(const LinearProblem& p, const uint8_t* packed, int64_t row0, int64_t rows, uint16_t* w,

@@ -2,7 +2,7 @@
 // the A operand, rows of the weight the columns of B, both as the copy engine brings them into shared memory (128-byte
 // swizzle), so nothing is unpacked and the kernel reads weights at the speed of memory. One warp asks, two warpgroups
 // multiply half the rows each. E4M3 sums leave the tensor cores each 128 columns, where they are kept with fewer bits
-// than float; int32 sums stay. A gated result can be rounded at once: blocks agree on each token's largest value.
+// than float; int32 sums stay. Blocks of E4M3 have scales for each 128 columns, which the sums take there. A gated result can be rounded at once: blocks agree on each token's largest value.
 #pragma once
 #include <type_traits>
 
@@ -40,7 +40,13 @@ __device__ __forceinline__ void agree_on_largest(uint32_t* top, int m, uint32_t*
     for (int i = 0; i < m + 2; ++i) counters[i] = 0;
 }
 
-template <class Sum, int kRows>
+// What sums of 128 columns are multiplied by: the block's scale, of a thread's rows before and after the edge of a block,
+// and its two tokens' scales.
+struct RunScales {
+  float w[2] = {0, 0}, x[2] = {0, 0};
+};
+
+template <class Sum, int kRows, bool kBlocks>
 __global__ void __launch_bounds__(kBytesWorkers + 32, bytes_blocks(kRows))
     bytes_kernel(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w,
                  const BytesArgs p) {
@@ -48,6 +54,7 @@ __global__ void __launch_bounds__(kBytesWorkers + 32, bytes_blocks(kRows))
   __shared__ uint32_t top[64];
   let_next_start();
   constexpr bool kFloat = std::is_same_v<Sum, float>;
+  static_assert(kFloat || !kBlocks);
   constexpr int kWeightBytes = 2 * kRows * 128;
   const int tid = threadIdx.x, warp = __shfl_sync(~0u, tid / 32, 0), lane = tid % 32;
   const int token_bytes = p.token_rows * 128;
@@ -90,7 +97,7 @@ __global__ void __launch_bounds__(kBytesWorkers + 32, bytes_blocks(kRows))
 
   const int group = warp / 4, row = lane / 4, quad = lane % 4, token = warp % 4 * 16 + row;  // and token + 8
   const int first_row = row0 + group * kRows;
-  if (tid < 2 * kRows && row0 + tid < p.n)
+  if (!kBlocks && tid < 2 * kRows && row0 + tid < p.n)
     asm volatile("prefetch.global.L2 [%0];" ::"l"(p.row_scales + row0 + tid));
   Sum acc[kRows / 2];
   float sums[kFloat ? kRows / 2 : 1];
@@ -99,10 +106,31 @@ __global__ void __launch_bounds__(kBytesWorkers + 32, bytes_blocks(kRows))
   if constexpr (kFloat)
 #pragma unroll
     for (int i = 0; i < kRows / 2; ++i) sums[i] = 0;
+  // Of the blocks that hold the first and the last row of this warpgroup.
+  const int last_row = min(first_row + kRows, p.n) - 1;
+  const float* w_scale[2] = {p.row_scales + first_row / kFp8Block * p.w_scale_ld + run0,
+                             p.row_scales + last_row / kFp8Block * p.w_scale_ld + run0};
+  const float* x_scale_at = p.token_scale + int64_t{run0} * p.x_scale_ld + token;
+  const auto scales_of = [&](int step) {
+    RunScales s;
+    if (first_row < p.n) s.w[0] = w_scale[0][step], s.w[1] = w_scale[1][step];
+#pragma unroll
+    for (int r = 0; r < 2; ++r)
+      if (token + 8 * r < p.m) s.x[r] = x_scale_at[step * p.x_scale_ld + 8 * r];
+    return s;
+  };
+  const int before_edge = (kFp8Block - first_row % kFp8Block) / 8;  // blocks of 8 rows of the first scale
+  RunScales scales;
+  if constexpr (kBlocks) {
+    wait_for_previous();
+    if (steps > 0) scales = scales_of(0);
+  }
   int stage = 0;
   uint32_t phase = 0;
 #pragma unroll 1
   for (int step = 0; step < steps; ++step) {
+    RunScales next;
+    if (kBlocks && step + 1 < steps) next = scales_of(step + 1);
     barrier_wait(full + stage * 8, phase);
     const uint32_t a = operand_of(tokens + stage * token_bytes),
                    b = operand_of(weights + stage * kWeightBytes + group * kRows * 128);
@@ -112,24 +140,35 @@ __global__ void __launch_bounds__(kBytesWorkers + 32, bytes_blocks(kRows))
     group_commit();
     group_wait<0>();
     if (lane == 0) barrier_arrive(empty + stage * 8);
-    if constexpr (kFloat)
+    if constexpr (kBlocks) {
+      float factor[2][2];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) factor[i / 2][i % 2] = scales.w[i / 2] * scales.x[i % 2];
+#pragma unroll
+      for (int i = 0; i < kRows / 2; ++i) {
+        const int of = kFp8Block % kRows != 0 && i / 4 >= before_edge ? 1 : 0;
+        sums[i] += acc[i] * (of ? factor[1][i / 2 % 2] : factor[0][i / 2 % 2]);
+      }
+      scales = next;
+    } else if constexpr (kFloat) {
 #pragma unroll
       for (int i = 0; i < kRows / 2; ++i) sums[i] += acc[i];
+    }
     if (++stage == p.stages) stage = 0, phase ^= 1;
   }
 
   wait_for_previous();
-  float x_scale[2] = {0, 0};
+  float x_scale[2] = {1, 1};
 #pragma unroll
   for (int r = 0; r < 2; ++r)
-    if (token + 8 * r < p.m) x_scale[r] = p.token_scale[token + 8 * r];
+    if (!kBlocks && token + 8 * r < p.m) x_scale[r] = p.token_scale[token + 8 * r];
   float v[kRows / 2];
 #pragma unroll
   for (int j = 0; j < kRows / 8; ++j) {
     const int n = first_row + j * 8 + quad * 2;
-    float2 scale = {0, 0}, bias = {0, 0};
+    float2 scale = {1, 1}, bias = {0, 0};
     if (n < p.n) {
-      scale = *reinterpret_cast<const float2*>(p.row_scales + n);
+      if constexpr (!kBlocks) scale = *reinterpret_cast<const float2*>(p.row_scales + n);
       if (p.bias && blockIdx.y == 0) bias = *reinterpret_cast<const float2*>(p.bias + n);
     }
 #pragma unroll
@@ -205,23 +244,23 @@ __global__ void __launch_bounds__(kBytesWorkers + 32, bytes_blocks(kRows))
   }
 }
 
-template <class Sum, int kRows>
+template <class Sum, int kRows, bool kBlocks>
 void start_bytes(const BytesArgs& a, const BytesTiles& tiles, const CUtensorMap& x, const CUtensorMap& w,
                  DeviceStream stream) {
   const dim3 grid(static_cast<unsigned>((a.n + 2 * kRows - 1) / (2 * kRows)),
                   static_cast<unsigned>(tiles.splits));
-  launch(bytes_kernel<Sum, kRows>, grid, kBytesWorkers + 32, bytes_shared_bytes(a.m, tiles), stream,
+  launch(bytes_kernel<Sum, kRows, kBlocks>, grid, kBytesWorkers + 32, bytes_shared_bytes(a.m, tiles), stream,
          "byte linear", x, w, a);
 }
 
-template <class Sum>
+template <class Sum, bool kBlocks>
 void start_bytes(const BytesArgs& a, const BytesTiles& tiles, const CUtensorMap& x, const CUtensorMap& w,
                  DeviceStream stream) {
-  const auto go = tiles.rows == 32    ? start_bytes<Sum, 32>
-                  : tiles.rows == 64  ? start_bytes<Sum, 64>
-                  : tiles.rows == 96  ? start_bytes<Sum, 96>
-                  : tiles.rows == 112 ? start_bytes<Sum, 112>
-                                      : start_bytes<Sum, 128>;
+  const auto go = tiles.rows == 32    ? start_bytes<Sum, 32, kBlocks>
+                  : tiles.rows == 64  ? start_bytes<Sum, 64, kBlocks>
+                  : tiles.rows == 96  ? start_bytes<Sum, 96, kBlocks>
+                  : tiles.rows == 112 ? start_bytes<Sum, 112, kBlocks>
+                                      : start_bytes<Sum, 128, kBlocks>;
   go(a, tiles, x, w, stream);
 }
 

@@ -26,7 +26,9 @@ struct BytesArgs {
   bool y_bf16 = false, gated = false;
   int m = 0, n = 0, runs = 0 /* of 128 columns */, runs_per_split = 0, stages = 0;
   int token_rows = 0;  // m, up to a multiple of 8
-  DeviceForm form;     // of the gated result, when not kNone
+  // Of blocks: row_scales are (blocks of 128 rows, w_scale_ld), token_scale (runs, x_scale_ld).
+  int w_scale_ld = 0, x_scale_ld = 0;
+  DeviceForm form;  // of the gated result, when not kNone
   uint8_t* x8 = nullptr;
   int64_t ld8 = 0;
   float* x8_scale = nullptr;

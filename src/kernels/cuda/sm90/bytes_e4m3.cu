@@ -5,7 +5,7 @@ namespace roundel::cuda {
 
 void launch_bytes_e4m3(const BytesArgs& a, const BytesTiles& tiles, const CUtensorMap& x,
                        const CUtensorMap& w, DeviceStream stream) {
-  start_bytes<float>(a, tiles, x, w, stream);
+  start_bytes<float, false>(a, tiles, x, w, stream);
 }
 
 }  // namespace roundel::cuda

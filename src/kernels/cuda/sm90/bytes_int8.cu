@@ -5,7 +5,7 @@ namespace roundel::cuda {
 
 void launch_bytes_int8(const BytesArgs& a, const BytesTiles& tiles, const CUtensorMap& x,
                        const CUtensorMap& w, DeviceStream stream) {
-  start_bytes<int>(a, tiles, x, w, stream);
+  start_bytes<int, false>(a, tiles, x, w, stream);
 }
 
 }  // namespace roundel::cuda

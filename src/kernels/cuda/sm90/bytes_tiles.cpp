@@ -8,6 +8,8 @@ namespace roundel::cuda {
 
 void launch_bytes_e4m3(const BytesArgs& a, const BytesTiles& tiles, const CUtensorMap& x,
                        const CUtensorMap& w, DeviceStream stream);
+void launch_bytes_blocks(const BytesArgs& a, const BytesTiles& tiles, const CUtensorMap& x,
+                         const CUtensorMap& w, DeviceStream stream);
 void launch_bytes_int8(const BytesArgs& a, const BytesTiles& tiles, const CUtensorMap& x,
                        const CUtensorMap& w, DeviceStream stream);
 
@@ -24,7 +26,7 @@ int64_t row_tiles(const UnitLayout& u, const BytesTiles& t) {
 
 bool bytes_fit(const UnitLayout& u, const DeviceLinearArgs& a) {
   return u.rows && a.x8 && a.ldx8 % 16 == 0 && reinterpret_cast<uintptr_t>(a.x8) % 16 == 0 && u.n % 2 == 0 &&
-         a.ldy % 2 == 0 && (!a.gated || u.n % 16 == 0);
+         a.ldy % 2 == 0 && (a.scale_ld != 0) == u.blocks && (!a.gated || u.n % 16 == 0);
 }
 
 bool bytes_run_together(const UnitLayout& u, int64_t m, const BytesTiles& t, const DeviceInfo& info) {
@@ -35,7 +37,7 @@ bool bytes_run_together(const UnitLayout& u, int64_t m, const BytesTiles& t, con
 }
 
 bool bytes_round_gate(const UnitLayout& u, const DeviceForm& form, int64_t m, const DeviceInfo& info) {
-  if (!u.rows || form.group != 0 || u.n % (2 * kScaleColumns) != 0) return false;
+  if (!u.rows || u.blocks || form.group != 0 || u.n % (2 * kScaleColumns) != 0) return false;
   using Kind = DeviceForm::Kind;
   if (form.kind != Kind::kE4M3 && form.kind != Kind::kInt8 &&
       !(form.kind == Kind::kInt8Static && form.zero_point == 0))
@@ -101,6 +103,8 @@ void run_bytes(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
   b.runs_per_split = (b.runs + t.splits - 1) / t.splits;
   b.stages = t.stages;
   b.token_rows = static_cast<int>(token_rows(a.m));
+  b.w_scale_ld = static_cast<int>(u.scale_row);
+  b.x_scale_ld = static_cast<int>(a.scale_ld);
   b.form = a.form;
   b.x8 = a.codes.x8;
   b.ld8 = a.codes.ld8;
@@ -109,7 +113,8 @@ void run_bytes(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArg
   const CUtensorMap x = describe_rows(a.x8, MapType::kBytes, a.m, row_bytes(u), a.ldx8, b.token_rows);
   const CUtensorMap w =
       describe_rows(packed, MapType::kBytes, u.units_n * kUnitRows, row_bytes(u), row_bytes(u), 2 * t.rows);
-  (u.e4m3 ? launch_bytes_e4m3 : launch_bytes_int8)(b, t, x, w, stream);
+  const auto launch = u.blocks ? launch_bytes_blocks : u.e4m3 ? launch_bytes_e4m3 : launch_bytes_int8;
+  launch(b, t, x, w, stream);
 }
 
 }  // namespace roundel::cuda

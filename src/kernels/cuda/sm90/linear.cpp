@@ -65,7 +65,7 @@ bool goes_wide(const UnitLayout& u, int64_t m) {
   return m >= kWideFrom && m <= kSmallMaxTokens && wide_weights(u);
 }
 bool wants_x16(const LinearProblem& p, int64_t m) {
-  return m > 1 && m <= kSmallMaxTokens && !goes_wide(unit_layout(p), m);
+  return m > 1 && !unit_layout(p).blocks && m <= kSmallMaxTokens && !goes_wide(unit_layout(p), m);
 }
 
 // Codes of a byte by codes of a byte: bytes.cuh up to kSmallTokens tokens, then cuBLASLt.
@@ -261,9 +261,10 @@ size_t small_shared_bytes(const UnitLayout& u, int64_t m, const SmallTiles& t) {
 }
 
 SmallTiles choose_small_tiles(const UnitLayout& u, int64_t m, int max_parts, bool, const DeviceInfo& info) {
-  if (const TileRow* row = measured_small(u, m, max_parts, info).row) return small_tiles(row->tiles);
   SmallTiles best;
   best.stages = 0;
+  if (u.blocks) return best;  // codes by codes only
+  if (const TileRow* row = measured_small(u, m, max_parts, info).row) return small_tiles(row->tiles);
   double best_time = 1e30;
   for (const int row_tiles : {1, 2, 3, 4, 7}) {
     if (!small_tiles_exist(u, m, row_tiles)) continue;

@@ -21,7 +21,7 @@ int wide_width(int64_t m) {
 }
 
 bool wide_weights(const UnitLayout& u) {
-  if (u.bits == 8) return u.rows;
+  if (u.bits == 8) return u.rows && !u.blocks;
   return (u.sets == 1 || u.sets == 2) && !u.wide_scale;
 }
 

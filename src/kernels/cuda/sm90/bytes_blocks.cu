@@ -1,0 +1,11 @@
+// bytes.cuh for blocks of E4M3.
+#include "kernels/cuda/sm90/bytes.cuh"
+
+namespace roundel::cuda {
+
+void launch_bytes_blocks(const BytesArgs& a, const BytesTiles& tiles, const CUtensorMap& x,
+                         const CUtensorMap& w, DeviceStream stream) {
+  start_bytes<float, true>(a, tiles, x, w, stream);
+}
+
+}  // namespace roundel::cuda
