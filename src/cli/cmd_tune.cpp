@@ -110,10 +110,11 @@ void add_tune(CLI::App& app) {
   c->add_option("--device", s->device, "The GPU to measure: cuda, cuda:1")
       ->type_name("DEVICE")
       ->capture_default_str();
-  c->add_option("--tokens", s->tokens, "Numbers of tokens (sequences that decode together) to measure")
+  c->add_option("--tokens", s->tokens,
+                "Numbers of tokens (of a prompt, or sequences that decode together) to measure")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(int64_t{1}, kSmallTokens))
+      ->check(CLI::Range(int64_t{1}, kMostTuneTokens))
       ->type_name("N,N...")
       ->capture_default_str();
   c->add_option("--cache", s->cache,

@@ -77,6 +77,14 @@ DeviceInputForm device_input_form(const Scheme& scheme, const LinearProblem& pro
   return form_for(form, problem, kernel, m, info);
 }
 
+// Scales of codes come after the product, and so does the gate of many tokens of bytes, whose product is cuBLASLt's.
+bool device_fuses_gate(const LinearProblem& problem, const DeviceLinearKernel& kernel,
+                       const DeviceInputForm& form, int64_t m, const DeviceInfo& info) {
+  using As = DeviceInputForm::As;
+  if (form.as == As::kCodes || (form.as == As::kBytes && m > kSmallTokens)) return false;
+  return kernel.fuses_gate(problem, m, info);
+}
+
 uint8_t* DeviceStaging::room(int slot, size_t bytes) {
   DeviceBuffer& buffer = slots_[slot];
   if (buffer.size() < bytes) {
@@ -347,9 +355,8 @@ bool DeviceLinear::splits_terms(int64_t m) const {
 }
 
 bool DeviceLinear::fuses_gate(int64_t m, bool terms) const {
-  const bool scaled_after = input_form(m).as == DeviceInputForm::As::kCodes;
-  return alternating() && !rounds_output() && !scaled_after && !(terms && splits_terms(m)) &&
-         kernel_->fuses_gate(problem_, m, device_.info());
+  return alternating() && !rounds_output() && !(terms && splits_terms(m)) &&
+         device_fuses_gate(problem_, *kernel_, input_form(m), m, device_.info());
 }
 
 bool DeviceLinear::rounds_gate(int64_t m, const DeviceInputForm& next) const {

@@ -63,12 +63,12 @@ class Finder {
                                         : TileUse::Input::kBF16;
     const bool alternating = m.rows == DeviceLinear::Rows::kAlternating;
     c.use.gated = place == Place::kAfterNorm && alternating && plain && files_.config.activation == "silu" &&
-                  kernel.fuses_gate(t.problem, tokens, info_);
+                  device_fuses_gate(t.problem, kernel, form, tokens, info_);
     c.norm =
         place == Place::kAfterNorm && alone && floats && plain && kernel.fuses_norm(t.problem, tokens, info_);
     c.add = place == Place::kToResidual && plain && form.as != As::kBytes &&
             kernel.adds(t.problem, tokens, info_);
-    c.use.whole = c.use.gated || c.norm || c.add || !plain || place == Place::kHead;
+    c.use.whole = tokens > kSmallTokens || c.use.gated || c.norm || c.add || !plain || place == Place::kHead;
     t.choice = kernel.tile_choice(t.problem, c.use, info_);
     if (t.choice.key.kernel.empty()) return;
     for (const TileTask& old : tasks_)

@@ -27,9 +27,10 @@ struct TunedTask {
   TileResult result;
 };
 
-constexpr int64_t kTuneTokens[] = {1, 8, 16, 32, 64};
+constexpr int64_t kMostTuneTokens = 8192;
+constexpr int64_t kTuneTokens[] = {1, 8, 16, 32, 64, 256, 1024, 2048};
 
-// tokens: 1 to kSmallTokens. Products whose kernel has nothing to choose are left out.
+// Products whose kernel has nothing to choose are left out.
 std::vector<TileTask> tile_tasks(const ModelFiles& files, const Plan& plan, const DeviceInfo& info,
                                  std::span<const int64_t> tokens);
 // Shows progress; a choice whose result is another one is a warning and never taken.

@@ -471,17 +471,21 @@ struct ManyShape {
   int64_t n, k, group;
   bool zero;
   int64_t m;
+  CodeType code = CodeType::kInt;
+  int bits = 4;
 };
 
-// More than 64 tokens of 4-bit weights against unpacked rows. Nothing is written beside the result, and again the same bits.
+// More than 64 tokens against unpacked rows. Nothing is written beside the result, and again the same bits.
 void agrees_with_unpacked_rows(const ManyShape& s, bool gated) {
   Device& d = *gpu();
   const DeviceLinearKernel &kernel = *device_linear_kernels()[0], &unpacked = *device_linear_kernels()[2];
-  const LinearProblem p = weights(CodeType::kInt, 4, s.n, s.k, s.group, s.zero);
+  const LinearProblem p = weights(s.code, s.bits, s.n, s.k, s.group, s.zero);
   Both both(p, s.m, s.m == 700 || s.m == 65);
   both.pack(kernel);
   const int64_t columns = gated ? s.n / 2 : s.n, ldy = columns + 8;
-  const DeviceBuffer space(d, kernel.workspace_bytes(p, s.m, false), "workspace");
+  const DeviceBuffer space(
+      d, std::max(kernel.workspace_bytes(p, s.m, false), unpacked.workspace_bytes(p, s.m, false)),
+      "workspace");
   DeviceLinearArgs a;
   a.m = s.m, a.x = both.x.data(), a.ldx = both.c.ldx, a.ldy = s.n, a.bias = both.bias_values.as<float>();
   a.workspace = space.data(), a.workspace_bytes = space.size();
@@ -518,7 +522,9 @@ TEST(DeviceLinear, ManyTokensAgreeWithUnpackedRows) {  // also in tiles that blo
   for (const ManyShape& s : {ManyShape{256, 4096, 128, false, 200},
                              {1040, 576, 32, false, 65},
                              {272, 256, 32, true, 129},
-                             {512, 8192, 128, true, 140}})
+                             {512, 8192, 128, true, 140},
+                             {272, 576, 0, false, 129, CodeType::kInt, 8},
+                             {512, 8192, 0, false, 140, CodeType::kE4M3, 8}})
     for (const bool gated : {false, true}) agrees_with_unpacked_rows(s, gated);
 }
 
@@ -530,7 +536,10 @@ TEST(DeviceLinear, ManyTilesAgreeWithUnpackedRows) {
                              {3008, 328, 64, true, 1500},
                              {4096, 1024, 256, false, 2000},
                              {6144, 4096, 128, false, 1024},
-                             {2000, 640, 64, false, 700}})
+                             {2000, 640, 64, false, 700},
+                             {3072, 512, 0, false, 1408, CodeType::kE4M3, 8},
+                             {6144, 4096, 0, false, 1024, CodeType::kInt, 8},
+                             {2000, 640, 0, false, 700, CodeType::kInt, 8}})
     for (const bool gated : {false, true}) agrees_with_unpacked_rows(s, gated);
 }
 

@@ -44,6 +44,34 @@ std::vector<Case> cases() {
           {"sm90_bytes", problem(i, 8, 28672, 4096, 0), {64, bytes, true, true}}};
 }
 
+// And of prompts, for which no row is compiled in.
+std::vector<Case> all_cases() {
+  std::vector<Case> all = cases();
+  for (const LinearProblem& p :
+       {problem(CodeType::kInt, 4, 6144, 4096, 128), problem(CodeType::kInt, 4, 4096, 4096, 64),
+        problem(CodeType::kInt, 8, 6144, 4096, 0), problem(CodeType::kE4M3, 8, 4096, 14336, 0)})
+    all.push_back({"sm90_many", p, {1024, TileUse::Input::kBF16, false, true}});
+  return all;
+}
+
+// How tiles divide the tokens decides: a row for many more of them says nothing.
+TEST(DeviceTiles, RowsOfPromptsServeNearlyAsManyTokens) {
+  NEEDS_KERNELS();
+  const LinearProblem p = problem(CodeType::kInt, 4, 6144, 4096, 128);
+  TileUse use{2048, TileUse::Input::kBF16, false, true};
+  auto table = std::make_shared<TileTable>();
+  DeviceInfo info = h200();
+  info.tuned = table;
+  table->put({kernel_with_tiles()->tile_choice(p, use, info).key, {1, 128, 3, 0, 0}});
+  for (const auto& [m, source] : {std::pair<int64_t, TileSource>{2048, TileSource::kTuned},
+                                  {1800, TileSource::kTuned},
+                                  {1500, TileSource::kHeuristic},
+                                  {2049, TileSource::kHeuristic}}) {
+    use.m = m;
+    EXPECT_EQ(kernel_with_tiles()->tile_choice(p, use, info).source, source) << m;
+  }
+}
+
 TEST(DeviceTiles, CompiledInRowsServeLlama) {
   NEEDS_KERNELS();
   for (const Case& c : cases()) {
@@ -67,7 +95,7 @@ TEST(DeviceTiles, AnEstimateServesOtherShapes) {
 TEST(DeviceTiles, WhatTheUserMeasuredComesFirst) {
   NEEDS_KERNELS();
   const DeviceLinearKernel& kernel = *kernel_with_tiles();
-  for (const Case& c : cases()) {
+  for (const Case& c : all_cases()) {
     const TileChoice before = kernel.tile_choice(c.p, c.use, h200());
     auto table = std::make_shared<TileTable>();
     DeviceInfo info = h200();
@@ -110,7 +138,7 @@ TEST(DeviceTiles, ThereIsAChoiceForEveryShape) {
 TEST(DeviceTiles, MeasuringFindsChoicesThatAgree) {
   NEEDS_GPU();
   if (gpu()->info().major != 9) GTEST_SKIP() << "nothing to choose on this GPU";
-  for (Case c : cases()) {
+  for (Case c : all_cases()) {
     c.p.n = c.p.n == 28672 ? 1024 : 512, c.p.k = 1024;
     if (c.p.group > 1024) c.p.group = 1024;
     TileBench bench(*gpu(), c.p);

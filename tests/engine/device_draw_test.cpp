@@ -36,7 +36,8 @@ struct Drawing {
     const std::vector<TokenInfo> info(static_cast<size_t>(rows));
     const DeviceBuffer dinfo = to_gpu(info), step = to_gpu(std::vector<int32_t>(1, 0)), ddraw = to_gpu(draw);
     const DeviceBuffer ids = poisoned(static_cast<size_t>(steps * rows) * 4), dseen = to_gpu(seen);
-    const DeviceBuffer counters = to_gpu(std::vector<uint32_t>(128, 0));
+    const size_t counted = static_cast<size_t>(rows) + 1;
+    const DeviceBuffer counters = to_gpu(std::vector<uint32_t>(counted, 0));
     const DeviceBuffer weights = poisoned(static_cast<size_t>(rows * vocab) * 8);
     DrawArgs a;
     a.next.rows = rows, a.next.vocab = a.next.ldl = vocab, a.next.info = dinfo.as<TokenInfo>();
@@ -49,7 +50,7 @@ struct Drawing {
       device_ops(gpu()->info()).draw(a, gpu()->stream());
       gpu()->synchronize();
     }
-    for (const uint32_t c : from_gpu<uint32_t>(counters, 128)) EXPECT_EQ(c, 0u);
+    for (const uint32_t c : from_gpu<uint32_t>(counters, counted)) EXPECT_EQ(c, 0u);
     const auto after = from_gpu<TokenInfo>(dinfo, info.size());
     auto picked = from_gpu<int32_t>(ids, static_cast<size_t>(steps * rows));
     for (size_t r = 0; r < after.size(); ++r) {
@@ -105,6 +106,13 @@ void compare(Logits kind, int64_t vocab, int64_t rows, int64_t steps) {
           << "logits " << static_cast<int>(kind) << " vocab " << vocab << " row " << r << " step " << s;
       past.push_back(want);
     }
+}
+
+// So many rows that none is shared by a cluster of blocks. racecheck does not come to an end with clusters.
+TEST(DeviceDraw, RowsOfOneBlockEach) {
+  NEEDS_GPU();
+  compare(Logits::kUsual, 300, 135, 1);
+  compare(Logits::kTies, 300, 135, 1);
 }
 
 TEST(DeviceDraw, TokensAreThoseOfTheSampler) {

@@ -1,5 +1,5 @@
-// sm90_units: quantized weights on Hopper. Few tokens go to small.cuh, wide.cuh and bytes.cuh, many of 4-bit weights to
-// many.cuh; the rest through bf16 rows and cuBLASLt.
+// sm90_units: quantized weights on Hopper. Few tokens go to small.cuh, wide.cuh and bytes.cuh; many tokens of bf16 to many.cuh,
+// of bytes to cuBLASLt; the rest through bf16 rows and cuBLASLt.
 #include <algorithm>
 
 #include "base/error.h"
@@ -84,8 +84,8 @@ bool fuses_gate(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
 }
 
 size_t workspace(const LinearProblem& p, int64_t m, bool bytes) {
-  const bool many = m > kSmallMaxTokens && many_weights(unit_layout(p));
-  return std::max(unpacked_workspace(p, m, bytes), many ? many_workspace() : 0);
+  if (!bytes && m > kSmallMaxTokens && many_shape(unit_layout(p))) return many_workspace();
+  return unpacked_workspace(p, m, bytes);
 }
 
 // A block reads all of a token's residual, so only one token's.
@@ -145,14 +145,14 @@ int run(const LinearProblem& p, const uint8_t* packed, const DeviceLinearArgs& a
     }
   }
   if (const UnitLayout u = unit_layout(p); a.m > kSmallMaxTokens && many_fits(u, a)) {
-    run_many(u, packed, a, choose_many_tiles(u, a.m, info), info, stream);
+    run_many(u, packed, a, a.tiles ? many_tiles(*a.tiles) : choose_many_tiles(u, a.m, info), info, stream);
     return 1;
   }
   CHECK(!a.gated && !a.residual && !a.add);
   return multiply_units(p, packed, a, info, stream);
 }
 
-enum class Part { kNone, kSmall, kWide, kBytes };
+enum class Part { kNone, kSmall, kWide, kBytes, kMany };
 
 int parts_of(const TileUse& use) {
   return use.whole || use.gated ? 1 : kMostParts;
@@ -160,7 +160,8 @@ int parts_of(const TileUse& use) {
 
 // Which of the ways in run() a use takes.
 Part part_for(const UnitLayout& u, const TileUse& use, const DeviceInfo& info) {
-  if (use.m > kSmallMaxTokens) return Part::kNone;
+  if (use.m > kSmallMaxTokens)
+    return use.input == TileUse::Input::kBF16 && many_weights(u) ? Part::kMany : Part::kNone;
   if (use.input == TileUse::Input::kBytes) return Part::kBytes;
   if (use.input == TileUse::Input::kBF16 && goes_wide(u, use.m) && wide_shape(u, use.gated))
     return Part::kWide;
@@ -187,6 +188,9 @@ TileChoice tile_choice(const LinearProblem& p, const TileUse& use, const DeviceI
     case Part::kBytes:
       return choice(kBytesName, use.m, measured_bytes(u, use.m, parts, info),
                     choose_bytes_tiles(u, use.m, parts, info));
+    case Part::kMany:
+      return {tile_key(kManyName, u, use.m, true), numbers(choose_many_tiles(u, use.m, info)),
+              measured_many(u, use.m, info).source};
     case Part::kNone:
       break;
   }
@@ -211,6 +215,8 @@ std::vector<Tiles> tile_choices(const LinearProblem& p, const TileUse& use, cons
       const BytesTiles now = choose_bytes_tiles(u, use.m, 1, info);
       return bytes_choices(u, use.m, parts, use.gated && bytes_run_together(u, use.m, now, info), info);
     }
+    case Part::kMany:
+      return many_choices(u, info);
     case Part::kNone:
       break;
   }

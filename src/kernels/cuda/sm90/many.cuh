@@ -1,5 +1,6 @@
-// y = x w^T for many tokens of bf16 and 4-bit weights, on the warpgroup tensor cores: two warpgroups take 64 or 128 rows of
-// the weight each as their A operand, which they turn from codes to bf16 in registers, scaled and rounded once; 128 or 256
+// y = x w^T for many tokens of bf16 and weights of 4 bits or of plain rows of bytes, on the warpgroup tensor cores: two
+// warpgroups take 64 or 128 rows of the weight each as their A operand, which they turn from codes to bf16 in registers, 4
+// bits scaled and rounded once, bytes exactly, as a row's scale is for its sums; 128 or 256
 // tokens are the columns of B, as the copy engine brings them. A warpgroup unpacks the operands of its next products
 // while the tensor cores work on the last ones. Blocks stay for all of the work, whole tiles of results, or, where their
 // number does not divide, parts: either all blocks of a tile add a share of it each, or blocks take an equal part of what
@@ -106,6 +107,12 @@ __device__ __forceinline__ void write_sums(const ManyArgs& p, const CUtensorMap*
     if (row < p.n) bias[0] = p.bias[row];
     if (row + 8 < p.n) bias[1] = p.bias[row + 8];
   }
+  if (p.row_scales) {
+    const float scale[2] = {row < p.n ? p.row_scales[row] : 0.0f,
+                            row + 8 < p.n ? p.row_scales[row + 8] : 0.0f};
+#pragma unroll
+    for (int i = 0; i < kN / 2; ++i) sums[i] *= scale[i % 4 / 2];
+  }
 #pragma unroll
   for (int i = 0; i < kN / 2; ++i) sums[i] += bias[i % 4 / 2];
 #pragma unroll
@@ -177,14 +184,15 @@ __device__ __forceinline__ void add_quarter(float (&sums)[kTiles][kN / 2], int q
 }
 
 // kTiles: of 64 rows, of a warpgroup. kN: tokens. kSets: groups in a run of 128 columns, 1, 2 or 4.
-template <int kTiles, int kN, int kSets, bool kZero>
+template <int kTiles, int kN, Codes kCodes, int kSets, bool kZero>
 __global__ void __launch_bounds__(kManyThreads, 1)
     many_kernel(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w,
                 const __grid_constant__ CUtensorMap y, const __grid_constant__ ManyArgs p) {
   extern __shared__ uint8_t unaligned[];
   let_next_start();
   constexpr int kUnits = 8 * kTiles;  // of 16 rows
-  constexpr int kUnitBytes = 1024 + kSets * 16 * (kZero ? 3 : 2);
+  constexpr bool kBytes = kCodes != Codes::kInt4;
+  constexpr int kUnitBytes = kBytes ? 2048 : 1024 + kSets * 16 * (kZero ? 3 : 2);
   constexpr int kBoxBytes = kN * 128, kTokenBytes = 2 * kBoxBytes;  // boxes of 64 columns
   const int tid = threadIdx.x, warp = __shfl_sync(~0u, tid / 32, 0), lane = tid % 32;
   const uint32_t tokens = (shared_address(unaligned) + 1023) / 1024 * 1024;
@@ -211,7 +219,10 @@ __global__ void __launch_bounds__(kManyThreads, 1)
           barrier_expect(here, kTokenBytes + kUnits * kUnitBytes);  // zeros beyond the rows
           for (int box = 0; box < 2; ++box)
             tensor_copy(to + box * kBoxBytes, &x, k * 128 + box * 64, token0, here);
-          units_copy(weights + stage * kUnits * kUnitBytes, &w, k, unit0, here);
+          if constexpr (kBytes)
+            tensor_copy(weights + stage * kUnits * kUnitBytes, &w, k * 128, unit0 * 16, here);
+          else
+            units_copy(weights + stage * kUnits * kUnitBytes, &w, k, unit0, here);
           if (++stage == p.stages) stage = 0, phase ^= 1;
         }
       }
@@ -234,21 +245,31 @@ __global__ void __launch_bounds__(kManyThreads, 1)
       if (tid == 0) leave_mark(p.ready + blockIdx.x * 4, p.mark);
       leaves = false;
     };
-    uint4 words[2][kTiles];  // of 64 columns
+    // Of 64 columns; of bytes: of a row, of the row 8 further. Bytes leave registers for one half at a time.
+    constexpr int kHalves = kBytes ? 1 : 2;
+    uint4 words[kHalves][kTiles], lower[kBytes ? kTiles : 1];
     __nv_bfloat162 scale[kTiles][2], offset[kTiles][2];
     const auto unit_of = [&](int s, int t) {
       return weights + (s * kUnits + (group * kTiles + t) * 4 + warp % 4) * kUnitBytes;
     };
     const auto load_words = [&](int s, int half) {
 #pragma unroll
-      for (int t = 0; t < kTiles; ++t) words[half][t] = load_shared16(unit_of(s, t) + half * 512 + lane * 16);
+      for (int t = 0; t < kTiles; ++t) {
+        if constexpr (kBytes) {
+          const uint32_t at = unit_of(s, t) + lane / 4 * 128 + ((lane % 4 * 2 + half) ^ lane / 4) * 16;
+          words[0][t] = load_shared16(at), lower[t] = load_shared16(at + 1024);
+        } else {
+          words[half][t] = load_shared16(unit_of(s, t) + half * 512 + lane * 16);
+        }
+      }
     };
     const auto load_scales = [&](int s, int set) {
 #pragma unroll
-      for (int t = 0; t < kTiles; ++t) {
-        pair_scales_of(unit_of(s, t), set, scale[t]);
-        offsets_of<kSets, kZero>(unit_of(s, t), set, offset[t]);
-      }
+      for (int t = 0; t < kTiles; ++t)
+        if constexpr (!kBytes) {
+          pair_scales_of(unit_of(s, t), set, scale[t]);
+          offsets_of<kSets, kZero>(unit_of(s, t), set, offset[t]);
+        }
     };
     const auto begin_run = [&] {
       barrier_wait(full + stage * 8, phase);
@@ -269,11 +290,23 @@ __global__ void __launch_bounds__(kManyThreads, 1)
         for (int g = 0; g < kParts; ++g) {
 #pragma unroll
           for (int t = 0; t < kTiles; ++t) {
-            const uint4 w = words[g * kSteps / 4][t];
+            const uint4 w = words[g * kSteps / 4 % kHalves][t];
             const uint32_t four[4] = {w.x, w.y, w.z, w.w};
+            if constexpr (kBytes) {
+              const uint4 l = lower[t];
+              const uint32_t below[4] = {l.x, l.y, l.z, l.w};
 #pragma unroll
-            for (int i = 0; i < kSteps; ++i)
-              widen_scaled(a[g % 4][t][i], four[(g * kSteps + i) % 4], offset[t], scale[t]);
+              for (int i = 0; i < kSteps; ++i) {
+                const int at = (g * kSteps + i) % 4;
+                uint32_t(&to)[4] = a[g % 4][t][i];
+                to[0] = widen_bytes<kCodes, false>(four[at]), to[1] = widen_bytes<kCodes, false>(below[at]);
+                to[2] = widen_bytes<kCodes, true>(four[at]), to[3] = widen_bytes<kCodes, true>(below[at]);
+              }
+            } else {
+#pragma unroll
+              for (int i = 0; i < kSteps; ++i)
+                widen_scaled(a[g % 4][t][i], four[(g * kSteps + i) % 4], offset[t], scale[t]);
+            }
           }
           group_fence();
 #pragma unroll
@@ -286,7 +319,7 @@ __global__ void __launch_bounds__(kManyThreads, 1)
             }
           group_commit();
           // What comes next is read while these are multiplied.
-          if (g == 0) load_words(now, 1);
+          if (g == (kBytes ? kParts / 2 - 1 : 0)) load_words(now, 1);
           if (g + 1 < kParts && (g + 1) * kSteps * kSets % 8 == 0)
             load_scales(now, (g + 1) * kSteps * kSets / 8);
           if (g + 1 == kParts) {
@@ -353,12 +386,13 @@ __global__ void __launch_bounds__(kManyThreads, 1)
   }
 }
 
-template <int kSets, bool kZero>
+template <Codes kCodes, int kSets, bool kZero>
 void start_many(const ManyArgs& a, const ManyTiles& t, unsigned blocks, const CUtensorMap& x,
                 const CUtensorMap& w, const CUtensorMap& y, size_t shared_bytes, DeviceStream stream) {
-  const auto kernel = t.tokens == 256 ? many_kernel<1, 256, kSets, kZero>
-                      : t.tiles == 1  ? many_kernel<1, 128, kSets, kZero>
-                                      : many_kernel<2, 128, kSets, kZero>;
+  constexpr int kWide = kCodes == Codes::kInt4 ? 256 : 128;  // bytes leave no room for 256 tokens
+  const auto kernel = t.tokens == 256 ? many_kernel<1, kWide, kCodes, kSets, kZero>
+                      : t.tiles == 1  ? many_kernel<1, 128, kCodes, kSets, kZero>
+                                      : many_kernel<2, 128, kCodes, kSets, kZero>;
   launch(kernel, blocks, kManyThreads, shared_bytes, stream, "linear of many tokens", x, w, y, a);
 }
 

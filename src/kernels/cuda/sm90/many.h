@@ -1,4 +1,4 @@
-// Linears of more than 64 tokens over units of 4-bit codes (many.cuh): tiles, arguments, the choice of tiles.
+// Linears of more than 64 tokens of bf16 over units of 4-bit codes and plain rows of bytes (many.cuh): tiles, arguments, the choice of tiles.
 #pragma once
 #include "kernels/api/device_linear.h"
 #include "kernels/cuda/common/layout.h"
@@ -18,6 +18,7 @@ struct ManyArgs {
   // Tiles of results: `row_blocks` by `token_tiles`, `band` tiles of tokens after one another. Either `pieces` blocks share
   // each tile, `span` runs each; or each block takes `span` runs of the first `split_tiles`, and whole tiles of the rest.
   int row_blocks = 0, token_tiles = 0, band = 0, pieces = 1, split_tiles = 0, span = 0;
+  const float* row_scales = nullptr;  // of bytes
   const float* bias = nullptr;
   void* y = nullptr;
   int64_t ldy = 0;
@@ -28,8 +29,10 @@ struct ManyArgs {
   uint64_t mark = 0;          // of this launch alone
 };
 
-// 4 bits, a BF16 scale for 32, 64 or a multiple of 128 columns.
+// 4 bits with a BF16 scale for 32, 64 or a multiple of 128 columns; bytes with one scale a row.
 bool many_weights(const UnitLayout& u);
+// These, of a size that the kernel can count.
+bool many_shape(const UnitLayout& u);
 // bf16 activations in rows that the copy engine can reach; a gated result in rows that can be written whole.
 bool many_fits(const UnitLayout& u, const DeviceLinearArgs& a);
 bool many_tiles_exist(const UnitLayout& u, const ManyTiles& tiles, const DeviceInfo& info);

@@ -3,14 +3,17 @@
 
 #include "base/error.h"
 #include "kernels/cuda/common/launch.h"
-#include "kernels/cuda/sm90/many.h"
 #include "kernels/cuda/sm90/mark.h"
 #include "kernels/cuda/sm90/tensor_map.h"
+#include "kernels/cuda/sm90/tiles.h"
 
 namespace roundel::cuda {
 
 void launch_many_int4(const ManyArgs& a, const ManyTiles& tiles, unsigned blocks, const CUtensorMap& x,
                       const CUtensorMap& w, const CUtensorMap& y, size_t shared_bytes, DeviceStream stream);
+void launch_many_bytes(const ManyArgs& a, bool e4m3, const ManyTiles& tiles, unsigned blocks,
+                       const CUtensorMap& x, const CUtensorMap& w, const CUtensorMap& y, size_t shared_bytes,
+                       DeviceStream stream);
 void launch_many_groups(const ManyArgs& a, int sets, bool zero, const ManyTiles& tiles, unsigned blocks,
                         const CUtensorMap& x, const CUtensorMap& w, const CUtensorMap& y, size_t shared_bytes,
                         DeviceStream stream);
@@ -24,12 +27,12 @@ int64_t rows_of(const ManyTiles& t) {
   return int64_t{128} * t.tiles;
 }
 // Of 32 tokens and 64 rows, for each warpgroup: all of a tile's, where there is room.
-int buffers_of(const ManyTiles& t) {
-  return t.tokens == 256 ? 1 : t.tiles * 4;
+int buffers_of(const UnitLayout& u, const ManyTiles& t) {
+  return t.tokens == 256 ? 1 : u.rows ? 4 : t.tiles * 4;
 }
 size_t shared_bytes(const UnitLayout& u, const ManyTiles& t) {
   const int64_t stage = t.tokens * 256 + rows_of(t) / kUnitRows * u.unit_bytes + 16;
-  return static_cast<size_t>(1024 + t.stages * stage + 2 * buffers_of(t) * 4096);
+  return static_cast<size_t>(1024 + t.stages * stage + 2 * buffers_of(u, t) * 4096);
 }
 
 // How the tiles of results are divided among blocks, and about how many us it takes (measured on an H200).
@@ -70,18 +73,24 @@ Plan plan_of(const UnitLayout& u, int64_t m, const ManyTiles& t, int sms) {
 }  // namespace
 
 bool many_weights(const UnitLayout& u) {
+  if (u.rows) return !u.blocks;
   return u.bits == 4 && (u.sets == 1 || u.sets == 2 || u.sets == 4) && !u.wide_scale;
+}
+
+bool many_shape(const UnitLayout& u) {
+  return many_weights(u) && u.units_n * u.units_k < (1 << 24);
 }
 
 bool many_fits(const UnitLayout& u, const DeviceLinearArgs& a) {
   const bool whole = a.ldy % 8 == 0 && reinterpret_cast<uintptr_t>(a.y) % 16 == 0 && u.n % 16 == 0;
-  return many_weights(u) && a.x && a.ldx % 8 == 0 && reinterpret_cast<uintptr_t>(a.x) % 16 == 0 &&
-         (!a.gated || whole) && u.units_n * u.units_k < (1 << 24) && a.workspace_bytes >= many_workspace();
+  return many_shape(u) && a.x && a.ldx % 8 == 0 && reinterpret_cast<uintptr_t>(a.x) % 16 == 0 &&
+         (!a.gated || whole) && a.workspace_bytes >= many_workspace();
 }
 
 bool many_tiles_exist(const UnitLayout& u, const ManyTiles& t, const DeviceInfo& info) {
-  return (t.tiles == 1 || (t.tiles == 2 && t.tokens == 128)) && (t.tokens == 128 || t.tokens == 256) &&
-         t.stages >= 3 && shared_bytes(u, t) <= info.shared_memory;
+  return !(u.rows && t.tokens == 256) && (t.tiles == 1 || (t.tiles == 2 && t.tokens == 128)) &&
+         (t.tokens == 128 || t.tokens == 256) && t.stages >= 3 && t.stages <= 8 &&
+         shared_bytes(u, t) <= info.shared_memory;
 }
 
 size_t many_workspace() {
@@ -89,6 +98,7 @@ size_t many_workspace() {
 }
 
 ManyTiles choose_many_tiles(const UnitLayout& u, int64_t m, const DeviceInfo& info) {
+  if (const TileRow* row = measured_many(u, m, info).row) return many_tiles(row->tiles);
   ManyTiles best;
   double best_time = 1e30;
   for (ManyTiles t : {ManyTiles{1, 256, 6}, ManyTiles{2, 128, 6}, ManyTiles{1, 128, 6}}) {
@@ -119,13 +129,18 @@ void run_many(const UnitLayout& u, const uint8_t* packed, const DeviceLinearArgs
   w.ready = static_cast<uint64_t*>(space.take(static_cast<size_t>(blocks) * 32));
   w.mark = launch_mark();
   const CUtensorMap x = describe_rows(a.x, MapType::kBF16, a.m, u.k, a.ldx * 2, t.tokens);
-  const CUtensorMap units = describe_units(packed, u, static_cast<int>(rows_of(t) / kUnitRows));
-  w.buffers = buffers_of(t);
+  const CUtensorMap units = u.rows ? describe_rows(packed, MapType::kBytes, u.units_n * kUnitRows,
+                                                   row_bytes(u), row_bytes(u), static_cast<int>(rows_of(t)))
+                                   : describe_units(packed, u, static_cast<int>(rows_of(t) / kUnitRows));
+  if (u.rows) w.row_scales = reinterpret_cast<const float*>(packed + u.row_scales);
+  w.buffers = buffers_of(u, t);
   const CUtensorMap y = !w.staged ? CUtensorMap{}
                         : a.gated ? describe_rows(a.y, MapType::kBF16, a.m, u.n / 2, a.ldy * 2, 32, 64)
                                   : describe_rows(a.y, MapType::kBF16, a.m, u.n, a.ldy * 2, 32);
   const size_t shared = shared_bytes(u, t);
-  if (u.sets == 1 && !u.zero)
+  if (u.rows)
+    launch_many_bytes(w, u.e4m3, t, static_cast<unsigned>(blocks), x, units, y, shared, stream);
+  else if (u.sets == 1 && !u.zero)
     launch_many_int4(w, t, static_cast<unsigned>(blocks), x, units, y, shared, stream);
   else
     launch_many_groups(w, static_cast<int>(u.sets), u.zero, t, static_cast<unsigned>(blocks), x, units, y,

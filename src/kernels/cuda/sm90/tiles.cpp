@@ -91,6 +91,12 @@ MeasuredTiles measured_bytes(const UnitLayout& u, int64_t m, int max_parts, cons
   return measured(tile_key(kBytesName, u, m, max_parts == 1), info,
                   [&](const Tiles& t) { return bytes_usable(u, m, max_parts, bytes_tiles(t), info); });
 }
+MeasuredTiles measured_many(const UnitLayout& u, int64_t m, const DeviceInfo& info) {
+  const MeasuredTiles found = measured(tile_key(kManyName, u, m, true), info, [&](const Tiles& t) {
+    return many_tiles_exist(u, many_tiles(t), info);
+  });
+  return found.row && found.row->key.m * 7 <= m * 8 ? found : MeasuredTiles{};
+}
 
 std::vector<Tiles> small_choices(const UnitLayout& u, int64_t m, int max_parts, const DeviceInfo& info) {
   std::vector<Counted> all;
@@ -132,6 +138,15 @@ std::vector<Tiles> bytes_choices(const UnitLayout& u, int64_t m, int max_parts, 
         all.push_back({blocks_of(u.n, int64_t{2} * rows, splits), numbers(t)});
       }
   return worth_measuring(all, info);
+}
+
+std::vector<Tiles> many_choices(const UnitLayout& u, const DeviceInfo& info) {
+  std::vector<Tiles> all;
+  for (const auto& [tiles, tokens] : {std::pair(1, 128), {1, 256}, {2, 128}})
+    for (const int stages : {3, 4, 5, 6})
+      if (many_tiles_exist(u, {tiles, tokens, stages}, info))
+        all.push_back(numbers(ManyTiles{tiles, tokens, stages}));
+  return all;
 }
 
 }  // namespace roundel::cuda
