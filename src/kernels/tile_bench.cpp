@@ -154,7 +154,7 @@ void TileBench::prepare(const TileCase& c) {
   args_.max_parts = static_cast<int>(parts);
   y_ = DeviceBuffer(d_, static_cast<size_t>(parts * args_.m * up_to(p_.n, 8)) * 4, "results");
   args_.y = y_.data();
-  space_ = DeviceBuffer(d_, kernel_.workspace_bytes(p_, args_.m, false) + 256, "workspace");
+  space_ = DeviceBuffer(d_, kernel_.workspace_bytes(p_, args_.m, args_.x8 != nullptr) + 256, "workspace");
   args_.workspace = space_.data(), args_.workspace_bytes = space_.size();
   chosen_ = kernel_.tile_choice ? kernel_.tile_choice(p_, c.use, d_.info()) : TileChoice{};
   if (!chosen_.key.kernel.empty()) want_ = result(chosen_.tiles);

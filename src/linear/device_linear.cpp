@@ -52,12 +52,13 @@ DeviceInputForm form_for(DeviceInputForm form, const LinearProblem& problem, con
     form.form.kind = DeviceForm::Kind::kHalf;
     form.form.group = kScaleColumns;
   }
+  const bool few = m <= kSmallTokens, codes = !few || (m > 1 && !kernel.wants_x16(problem, m));
   if (kernel.takes_bytes(problem, form.form, m, info))
     form.as = As::kBytes;
-  else if (m <= kSmallTokens && form.form.group % kScaleColumns == 0)
-    form.as = As::kX16;
-  else if (m > kSmallTokens && form.form.group == 0)
+  else if (codes && form.form.group == 0)
     form.as = As::kCodes;
+  else if (few && form.form.group % kScaleColumns == 0)
+    form.as = As::kX16;
   return form;
 }
 
@@ -77,12 +78,16 @@ DeviceInputForm device_input_form(const Scheme& scheme, const LinearProblem& pro
   return form_for(form, problem, kernel, m, info);
 }
 
-// Scales of codes come after the product, and so does the gate of many tokens of bytes, whose product is cuBLASLt's.
+TileUse::Input kernel_input(const DeviceInputForm& form) {
+  using As = DeviceInputForm::As;
+  if (form.as == As::kBytes) return TileUse::Input::kBytes;
+  return form.as == As::kX16 ? TileUse::Input::kX16 : TileUse::Input::kBF16;
+}
+
+// Scales of codes come after the product.
 bool device_fuses_gate(const LinearProblem& problem, const DeviceLinearKernel& kernel,
                        const DeviceInputForm& form, int64_t m, const DeviceInfo& info) {
-  using As = DeviceInputForm::As;
-  if (form.as == As::kCodes || (form.as == As::kBytes && m > kSmallTokens)) return false;
-  return kernel.fuses_gate(problem, m, info);
+  return form.as != DeviceInputForm::As::kCodes && kernel.fuses_gate(problem, kernel_input(form), m, info);
 }
 
 uint8_t* DeviceStaging::room(int slot, size_t bytes) {
@@ -155,9 +160,11 @@ DeviceCodes DeviceInput::provide(const DeviceInputForm& form) {
     if (plain_.x_low != 0 && form.as == As::kBF16) made.args.x_low = to.low = size;
     made.args.x = to.y = arena_.take<uint16_t>(size + to.low, "activations");
   }
-  if (form.as == As::kBytes || form.as == As::kCodes)
+  if (form.as == As::kBytes)
     made.args.token_scale = to.token_scale =
         arena_.take<float>(to.scale_ld ? to.ld8 / kScaleColumns * to.scale_ld : plain_.m, "activations");
+  if (form.as == As::kCodes)  // read with the product, which may be in the next block
+    made.args.token_scale = to.token_scale = arena_.take_for_pass<float>(plain_.m, "activations");
   made_.push_back(made);
   return to;
 }

@@ -56,6 +56,8 @@ LinearProblem merged_problem(const std::vector<LinearSpec>& specs);
 // What a linear of this scheme wants of m tokens, but for its static scales and the order of its columns.
 DeviceInputForm device_input_form(const Scheme& scheme, const LinearProblem& problem,
                                   const DeviceLinearKernel& kernel, int64_t m, const DeviceInfo& info);
+// What the input of a form is to a kernel.
+TileUse::Input kernel_input(const DeviceInputForm& form);
 // Whether its kernel makes silu(gate) * up itself of an input of this form.
 bool device_fuses_gate(const LinearProblem& problem, const DeviceLinearKernel& kernel,
                        const DeviceInputForm& form, int64_t m, const DeviceInfo& info);

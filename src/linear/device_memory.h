@@ -32,6 +32,15 @@ class DeviceArena {
   T* take(int64_t count, const char* what) {
     return static_cast<T*>(take_bytes(static_cast<size_t>(count) * sizeof(T), what));
   }
+  // The same from region 0, whichever is open: until reset().
+  template <class T>
+  T* take_for_pass(int64_t count, const char* what) {
+    Region* const open = now_;
+    now_ = &regions_[0];
+    T* piece = take<T>(count, what);
+    now_ = open;
+    return piece;
+  }
   // At least that many bytes; what was there is lost. Growing moves it: generation() counts that.
   DeviceBuffer& workspace(size_t bytes) {
     if (workspace_.size() < bytes) {

@@ -499,7 +499,7 @@ ProductRate DeviceDecoder::product_rate() {
   DeviceWeightRows rows;
   rows.rows = kSize, rows.codes = x.data(), rows.scales = ones.as<float>();
   kernel.pack(p, rows, packed.data(), device_->stream());
-  const DeviceBuffer workspace(*device_, kernel.workspace_bytes(p, kSize, false), "measuring a product");
+  const DeviceBuffer workspace(*device_, kernel.workspace_bytes(p, kSize, bytes), "measuring a product");
   DeviceLinearArgs a;
   a.m = kSize, a.y = y.data(), a.ldy = kSize, a.y_bf16 = true, a.part_stride = kSize * kSize;
   if (bytes)

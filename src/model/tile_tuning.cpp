@@ -58,9 +58,7 @@ class Finder {
     c.form = form.form;
     if (c.form.kind == DeviceForm::Kind::kInt8Static) c.form.scale = 0.01f;
     c.use.m = tokens;
-    c.use.input = form.as == As::kBytes ? TileUse::Input::kBytes
-                  : form.as == As::kX16 ? TileUse::Input::kX16
-                                        : TileUse::Input::kBF16;
+    c.use.input = kernel_input(form);
     const bool alternating = m.rows == DeviceLinear::Rows::kAlternating;
     c.use.gated = place == Place::kAfterNorm && alternating && plain && files_.config.activation == "silu" &&
                   device_fuses_gate(t.problem, kernel, form, tokens, info_);

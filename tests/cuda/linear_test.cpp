@@ -92,16 +92,17 @@ struct Both {
     kernel.pack(p, rows(0, first), packed.data(), gpu()->stream());
     if (first < p.n) kernel.pack(p, rows(first, p.n - first), packed.data(), gpu()->stream());
   }
-  std::vector<float> run(const DeviceLinearKernel& kernel, bool y_bf16, int max_parts, bool as_x16 = false) {
+  std::vector<float> run(const DeviceLinearKernel& kernel, bool y_bf16, int max_parts, bool as_x16 = false,
+                         bool gated = false) {
     const LinearProblem& p = c.problem;
     Device& d = *gpu();
     pack(kernel);
     const DeviceBuffer workspace(d, kernel.workspace_bytes(p, c.m, false), "workspace");
-    const int64_t ldy = p.n + 4, stride = c.m * ldy;
+    const int64_t columns = gated ? p.n / 2 : p.n, ldy = columns + (gated ? 8 : 4), stride = c.m * ldy;
     const DeviceBuffer y = poisoned(static_cast<size_t>(stride * max_parts) * 4);
     DeviceLinearArgs a;
     a.m = c.m, a.x = x.data(), a.ldx = c.ldx, a.y = y.data(), a.ldy = ldy, a.y_bf16 = y_bf16;
-    a.max_parts = max_parts, a.part_stride = stride;
+    a.max_parts = max_parts, a.part_stride = stride, a.gated = gated;
     a.bias = bias_values.as<float>();
     a.workspace = workspace.data(), a.workspace_bytes = workspace.size();
     if (as_x16) {
@@ -118,10 +119,11 @@ struct Both {
     const int parts = kernel.run(p, packed.data(), a, d.info(), d.stream());
     EXPECT_LE(parts, max_parts);
     std::vector<float> out;
+    y_bf16 = y_bf16 || gated;
     const auto wide = y_bf16 ? std::vector<float>{} : from_gpu<float>(y, static_cast<size_t>(stride * parts));
     const auto narrow = y_bf16 ? from_gpu<uint16_t>(y, static_cast<size_t>(stride)) : std::vector<uint16_t>{};
     for (int64_t i = 0; i < c.m; ++i)
-      for (int64_t j = 0; j < p.n; ++j) {
+      for (int64_t j = 0; j < columns; ++j) {
         float sum = 0;
         for (int part = 0; part < parts; ++part)
           sum += y_bf16 ? bf16_to_float(narrow[static_cast<size_t>(i * ldy + j)])
@@ -249,7 +251,7 @@ TEST(DeviceLinear, MultipliesCodesOfOneScale) {
           for (const bool gated : {false, true}) {
             const LinearProblem p = weights(code, 8, n, k, 0, false);
             if (!kernel->supports(p, d.info()).ok) continue;
-            if (gated && (n % 16 != 0 || !kernel->fuses_gate(p, m, d.info()))) continue;
+            if (gated && !kernel->fuses_gate(p, TileUse::Input::kX16, m, d.info())) continue;
             if (left_out(*kernel, p, {m, TileUse::Input::kX16, gated, gated})) continue;
             Both both(p, m, m == 33);
             both.pack(*kernel);
@@ -467,6 +469,30 @@ std::vector<float> gate_values(const std::vector<float>& y, int64_t m, int64_t n
   return values;
 }
 
+// What fuses_gate() says, for inputs and numbers of tokens that take different ways. The last shape's tokens do not all fit
+// into shared memory.
+TEST(DeviceLinear, GatesWhereItSaysSo) {
+  NEEDS_GPU();
+  Device& d = *gpu();
+  int runs = 0;
+  for (const DeviceLinearKernel* kernel : device_linear_kernels())
+    for (const LinearProblem& p :
+         {weights(CodeType::kInt, 4, 96, 512, 128, false), weights(CodeType::kInt, 4, 96, 512, 32, true),
+          weights(CodeType::kInt, 8, 96, 512, 0, false), weights(CodeType::kInt, 4, 96, 4096, 128, false)})
+      for (const int64_t m : unless_short<int64_t>({1, 8, 9, 16, 33, 64, 70}, {1, 9, 33, 70}))
+        for (const auto input : {TileUse::Input::kBF16, TileUse::Input::kX16}) {
+          if (!kernel->supports(p, d.info()).ok || !kernel->fuses_gate(p, input, m, d.info())) continue;
+          Both both(p, m, false);
+          const auto got = both.run(*kernel, false, 1, input == TileUse::Input::kX16, true);
+          EXPECT_LT(relative_error(got, gate_values(both.reference(), m, p.n)), 6e-3)
+              << kernel->name << ' ' << describe(p, m) << ' ' << static_cast<int>(input);
+          ++runs;
+        }
+  if (d.info().major == 9) {
+    EXPECT_GE(runs, short_run() ? 16 : 28);
+  }
+}
+
 struct ManyShape {
   int64_t n, k, group;
   bool zero;
@@ -580,7 +606,7 @@ TEST(DeviceLinear, GatesAndRoundsBytes) {
             form.kind = kind;
             next.kind = fixed > 0 ? DeviceForm::Kind::kInt8Static : kind, next.scale = fixed;
             if (!kernel->supports(p, d.info()).ok || !kernel->takes_bytes(p, form, m, d.info())) continue;
-            if (!kernel->fuses_gate(p, m, d.info())) continue;
+            if (!kernel->fuses_gate(p, TileUse::Input::kBytes, m, d.info())) continue;
             Both both(p, m, false);
             both.pack(*kernel);
             Bytes bytes(both, form);

@@ -175,7 +175,7 @@ TEST(DeviceTerms, Linear) {
       kernel->run(p, packed.data(), a, d.info(), d.stream());
       EXPECT_LT(relative_error(from_gpu<float>(y, want.size()), want), 4e-4) << kernel->name;
       ++runs;
-      if (!kernel->fuses_gate(p, 1, d.info())) continue;
+      if (!kernel->fuses_gate(p, TileUse::Input::kBF16, 1, d.info())) continue;
       a.gated = true, a.ldy = p.n / 2, a.y_low = p.n / 2;
       kernel->run(p, packed.data(), a, d.info(), d.stream());
       std::vector<float> gated;

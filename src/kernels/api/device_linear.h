@@ -91,8 +91,8 @@ struct DeviceLinearKernel {
   // Rows of the weight as floats (count,K): ids on the device, in packed order; scales applied.
   void (*unpack_rows)(const LinearProblem&, const uint8_t* packed, const int32_t* ids, int64_t id_stride,
                       int64_t count, float* out, int64_t ldo, DeviceStream);
-  // Whether run() can do `gated` for m tokens.
-  bool (*fuses_gate)(const LinearProblem&, int64_t m, const DeviceInfo&);
+  // Whether run() can do `gated` for m tokens that come in this form.
+  bool (*fuses_gate)(const LinearProblem&, TileUse::Input, int64_t m, const DeviceInfo&);
   // Whether run() can do `gated` from x8 and round it to this form for m tokens.
   bool (*rounds_gate)(const LinearProblem&, const DeviceForm&, int64_t m, const DeviceInfo&);
   // Whether run() can do `residual`, and whether it can do `add`, for m tokens.
@@ -104,7 +104,7 @@ struct DeviceLinearKernel {
   bool (*takes_bytes)(const LinearProblem&, const DeviceForm&, int64_t m, const DeviceInfo&);
   // Whether activations that need no rounding should come as x16 (DeviceForm::kHalf) for m tokens.
   bool (*wants_x16)(const LinearProblem&, int64_t m);
-  // bytes: for activations that come as x8; else for any.
+  // bytes: for activations that come as x8; else for others.
   size_t (*workspace_bytes)(const LinearProblem&, int64_t m, bool bytes);
   // Returns how many parts of y it wrote.
   int (*run)(const LinearProblem&, const uint8_t* packed, const DeviceLinearArgs&, const DeviceInfo&,

@@ -36,9 +36,23 @@ struct Quantizer {
     return static_cast<uint8_t>(static_cast<int>(code(x)));
   }
   __device__ uint16_t bytes(float even, float odd) const {
-    if (kind == DeviceForm::Kind::kE4M3)
-      return __nv_cvt_float2_to_fp8x2({divide(even), divide(odd)}, __NV_SATFINITE, __NV_E4M3);
     return static_cast<uint16_t>(byte(even) | byte(odd) << 8);
+  }
+  // Pairs of them.
+  template <int kPairs>
+  __device__ void bytes(const float (&x)[2 * kPairs], uint16_t (&to)[kPairs]) const {
+    if (kind == DeviceForm::Kind::kE4M3 && inverse != 0) {
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) {
+        const float2 q = {x[2 * i] * inverse, x[2 * i + 1] * inverse};
+        to[i] = __nv_cvt_float2_to_fp8x2({__fmaf_rn(__fmaf_rn(-q.x, scale, x[2 * i]), inverse, q.x),
+                                          __fmaf_rn(__fmaf_rn(-q.y, scale, x[2 * i + 1]), inverse, q.y)},
+                                         __NV_SATFINITE, __NV_E4M3);
+      }
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) to[i] = bytes(x[2 * i], x[2 * i + 1]);
   }
 };
 

@@ -74,6 +74,7 @@ bool takes_codes(const LinearProblem& p, const DeviceForm& form);
 // int8 by int8, and E4M3 by E4M3 on compute capability 9.0, more than kSmallTokens tokens.
 bool units_take_bytes(const LinearProblem& p, const DeviceForm& form, int64_t m, const DeviceInfo& info);
 bool never_fuses(const LinearProblem&, int64_t m, const DeviceInfo&);
+bool never_gates(const LinearProblem&, TileUse::Input, int64_t m, const DeviceInfo&);
 bool never_rounds(const LinearProblem&, const DeviceForm&, int64_t m, const DeviceInfo&);
 size_t unpacked_workspace(const LinearProblem& p, int64_t m, bool bytes);
 Support units_support(const LinearProblem& p, const DeviceInfo& info);

@@ -206,6 +206,9 @@ bool units_take_bytes(const LinearProblem& p, const DeviceForm& form, int64_t m,
 bool never_fuses(const LinearProblem&, int64_t, const DeviceInfo&) {
   return false;
 }
+bool never_gates(const LinearProblem&, TileUse::Input, int64_t, const DeviceInfo&) {
+  return false;
+}
 bool never_rounds(const LinearProblem&, const DeviceForm&, int64_t, const DeviceInfo&) {
   return false;
 }
@@ -254,7 +257,7 @@ int multiply_unpacked(const LinearProblem& p, const uint8_t* packed, const Devic
 namespace roundel {
 extern const DeviceLinearKernel kSm80Dense = {
     "sm80_bf16_cublaslt",    cuda::dense_supports, cuda::dense_bytes,  cuda::pack_plain,
-    cuda::unpack_plain_rows, cuda::never_fuses,    cuda::never_rounds, cuda::never_fuses,
+    cuda::unpack_plain_rows, cuda::never_gates,    cuda::never_rounds, cuda::never_fuses,
     cuda::never_fuses,       cuda::never_fuses,    cuda::never_rounds, cuda::no_x16,
     cuda::common_workspace,  cuda::dense_run};
 extern const DeviceLinearKernel kSm80Units = {"sm80_units_unpack_cublaslt",
@@ -262,7 +265,7 @@ extern const DeviceLinearKernel kSm80Units = {"sm80_units_unpack_cublaslt",
                                               cuda::units_bytes,
                                               cuda::pack_units,
                                               cuda::unpack_unit_rows,
-                                              cuda::never_fuses,
+                                              cuda::never_gates,
                                               cuda::never_rounds,
                                               cuda::never_fuses,
                                               cuda::never_fuses,
@@ -273,7 +276,7 @@ extern const DeviceLinearKernel kSm80Units = {"sm80_units_unpack_cublaslt",
                                               cuda::units_run};
 extern const DeviceLinearKernel kSm80Plain = {
     "sm80_any_unpack_cublaslt", cuda::any_supports, cuda::plain_bytes,  cuda::pack_plain,
-    cuda::unpack_plain_rows,    cuda::never_fuses,  cuda::never_rounds, cuda::never_fuses,
+    cuda::unpack_plain_rows,    cuda::never_gates,  cuda::never_rounds, cuda::never_fuses,
     cuda::never_fuses,          cuda::never_fuses,  cuda::never_rounds, cuda::no_x16,
     cuda::any_workspace,        cuda::any_run};
 }  // namespace roundel

@@ -20,8 +20,10 @@ struct Token {
     if (to.x8) {
       if (i >= to.ld8) return;
       uint8_t* at = to.x8 + row * to.ld8;
-      *reinterpret_cast<uint16_t*>(at + byte_place(i)) = q.bytes(x[0], x[1]);
-      *reinterpret_cast<uint16_t*>(at + byte_place(i + 2)) = q.bytes(x[2], x[3]);
+      uint16_t two[2];
+      q.bytes<2>(x, two);
+      *reinterpret_cast<uint16_t*>(at + byte_place(i)) = two[0];
+      *reinterpret_cast<uint16_t*>(at + byte_place(i + 2)) = two[1];
       if (to.scale_ld && threadIdx.x % 32 == 0) to.token_scale[i / kScaleRun * to.scale_ld + row] = q.scale;
       return;
     }
@@ -135,8 +137,16 @@ __global__ void __launch_bounds__(kThreads, kPer <= 2 ? 1024 / kThreads : 1)
   x.quantize(a.form, a.codes, row, scratch);
 }
 
+// 1 / (1 + exp(-g)) to some 1e-6; numbers too small for a float's exponent are 0.
+__device__ __forceinline__ float sigmoid(float g) {
+  float e, y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(g * -1.44269504f));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0f + e));
+  return y;
+}
+
 __device__ __forceinline__ float gate_of(float g, bool gelu) {
-  if (!gelu) return __fdividef(g, 1.0f + __expf(-g));
+  if (!gelu) return g * sigmoid(g);
   return 0.5f * g * (1.0f + tanhf(0.7978845608f * (g + 0.044715f * g * g * g)));
 }
 
@@ -222,9 +232,11 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads) gated_blocks_kernel
       if (runs && threadIdx.x % 16 == 0)
         a.codes.token_scale[column / kScaleRun * a.codes.scale_ld + row] = q.scale;
       uint8_t* to = a.codes.x8 + row * a.codes.ld8 + byte_place(column);
+      uint16_t two[4];
+      q.bytes<4>(v[k], two);
 #pragma unroll
       for (int i = 0; i < 4; ++i)  // the four pairs of eight columns are 32 bytes apart
-        *reinterpret_cast<uint16_t*>(to + i * 32) = q.bytes(v[k][2 * i], v[k][2 * i + 1]);
+        *reinterpret_cast<uint16_t*>(to + i * 32) = two[i];
     } else if (column < a.ldy) {
       uint32_t out[4];
 #pragma unroll

@@ -76,11 +76,14 @@ bool rounds_gate(const LinearProblem& p, const DeviceForm& form, int64_t m, cons
   return m <= kSmallMaxTokens && bytes_round_gate(unit_layout(p), form, m, info);
 }
 
-bool fuses_gate(const LinearProblem& p, int64_t m, const DeviceInfo& info) {
-  if (m > kSmallMaxTokens) return many_weights(unit_layout(p)) && p.n % 16 == 0;
-  if (goes_wide(unit_layout(p), m)) return true;
-  return m <= kSmallMaxTokens &&
-         choose_small_tiles(unit_layout(p), std::min(m, kSmallAtOnce), 1, true, info).stages > 0;
+bool fuses_gate(const LinearProblem& p, TileUse::Input input, int64_t m, const DeviceInfo& info) {
+  using Input = TileUse::Input;
+  const UnitLayout u = unit_layout(p);
+  if (p.n % 16 != 0) return false;
+  if (input == Input::kBytes) return m <= kSmallMaxTokens;
+  if (m > kSmallMaxTokens) return input == Input::kBF16 && many_weights(u);
+  if (input == Input::kBF16 && goes_wide(u, m)) return wide_shape(u, true);
+  return choose_small_tiles(u, std::min(m, kSmallAtOnce), 1, true, info).stages > 0;
 }
 
 size_t workspace(const LinearProblem& p, int64_t m, bool bytes) {
