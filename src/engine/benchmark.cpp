@@ -69,9 +69,6 @@ class Runner {
     for (size_t i = 0; i < ids_.size(); ++i) ids_[i] = static_cast<int32_t>(random_u64(1, i) % vocab);
     for (int64_t b = 0; b < params.batch; ++b)
       cache_.reserve(b, params.prompt_tokens + params.decode_tokens + 1);
-    const size_t rows = static_cast<size_t>(
-        std::max<int64_t>({params.batch, std::min<int64_t>(params.prompt_tokens, model_.prompt_chunk()), 1}));
-    hidden_.resize(rows * static_cast<size_t>(model_.hidden_ld()));
     logits_.resize(static_cast<size_t>(params.batch) * vocab);
   }
 
@@ -102,7 +99,7 @@ class Runner {
       const SequenceStep step{slot, all.subspan(at, std::min(chunk, all.size() - at)),
                               static_cast<int64_t>(all.size())};
       if (at + step.tokens.size() < all.size())
-        model_.forward({&step, 1}, cache_, hidden_.data(), pool_);
+        model_.forward({&step, 1}, cache_, nullptr, pool_);
       else
         model_.next_logits({&step, 1}, cache_, logits_.data(), model_.config().vocab_size, pool_);
     }
@@ -141,7 +138,7 @@ class Runner {
   const BenchmarkParams& params_;
   KvCache cache_;
   std::vector<int32_t> ids_, picked_;
-  std::vector<float> hidden_, logits_;
+  std::vector<float> logits_;
 };
 
 // A comparison, not the benchmark: a GPU that is nearly full goes without it.

@@ -13,7 +13,7 @@ Generator::Generator(const LoadedModel& loaded, const Tokenizer& tokenizer)
 
 void Generator::prefill(std::span<const int32_t> tokens) {
   const Model& model = *loaded_.model;
-  const size_t ld = static_cast<size_t>(model.hidden_ld()), chunk = static_cast<size_t>(model.prompt_chunk());
+  const auto chunk = static_cast<size_t>(model.prompt_chunk());
   const int64_t end = static_cast<int64_t>(held_.size() + tokens.size());
   for (size_t at = 0; at < tokens.size(); at += chunk) {
     throw_if_interrupted();
@@ -23,8 +23,7 @@ void Generator::prefill(std::span<const int32_t> tokens) {
       model.next_logits({&step, 1}, cache_, logits_.data(), static_cast<int64_t>(logits_.size()),
                         *loaded_.pool);
     } else {
-      hidden_.resize(std::max(hidden_.size(), part.size() * ld));
-      model.forward({&step, 1}, cache_, hidden_.data(), *loaded_.pool);
+      model.forward({&step, 1}, cache_, nullptr, *loaded_.pool);
     }
     held_.insert(held_.end(), part.begin(), part.end());
   }

@@ -46,7 +46,7 @@ class Generator {
   const Tokenizer& tokenizer_;
   KvCache cache_;
   std::vector<int32_t> held_;  // tokens in the cache
-  std::vector<float> hidden_, logits_;
+  std::vector<float> logits_;
 };
 
 }  // namespace roundel

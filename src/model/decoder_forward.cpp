@@ -34,6 +34,7 @@ class Pass {
       mlp_block(d_.layers[i]);
     }
     for (const TokenSpan& s : spans_) cache_.set_length(s.slot, cache_.length(s.slot) + s.tokens);
+    if (!hidden) return;
     ops_.normalize(x_, d_.final_norm, normed_);
     std::memcpy(hidden, normed_.row(0), static_cast<size_t>(tokens_ * normed_.ld) * 4);
   }

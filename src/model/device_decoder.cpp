@@ -24,6 +24,7 @@ DeviceDecoder::DeviceDecoder(std::unique_ptr<Device> device, const ModelFiles& f
       config_(files.config),
       traits_(files.traits),
       rope_(make_rope(files.config)),
+      angles_(*rope_),
       staging_(*device_, ops_),
       arena_(*device_) {
   if (config_.head_dim > 256 || config_.head_dim % 8 != 0)
@@ -179,20 +180,20 @@ void DeviceDecoder::describe(DeviceBatch& batch, std::span<const SequenceStep> s
   auto* info = reinterpret_cast<TokenInfo*>(batch.host);
   auto* last = reinterpret_cast<int32_t*>(batch.host + batch.last);
   const int64_t half = rope_->half();
-  const auto put = [&](const RopeAngles& angles, size_t cos, size_t sin, int64_t row) {
-    std::memcpy(reinterpret_cast<float*>(batch.host + cos) + row * half, angles.cos.data(),
-                angles.cos.size() * 4);
-    std::memcpy(reinterpret_cast<float*>(batch.host + sin) + row * half, angles.sin.data(),
-                angles.sin.size() * 4);
+  // Of `count` positions from `first` on, into rows from `row` on.
+  const auto put = [&](const SequenceStep& s, int64_t first, int64_t count, size_t cos, size_t sin,
+                       int64_t row) {
+    angles_.copy(first, count, std::max(s.prompt_end, first + count),
+                 reinterpret_cast<float*>(batch.host + cos) + row * half,
+                 reinterpret_cast<float*>(batch.host + sin) + row * half);
   };
   int64_t t = 0;
   for (const SequenceStep& s : steps) {
     const int64_t start = cache.length(s.slot), count = static_cast<int64_t>(s.tokens.size());
     cache.reserve(s.slot, start + count + run - 1);
-    put(rope_->angles(start, count, std::max(s.prompt_end, start + count)), batch.cos, batch.sin, t);
+    put(s, start, count, batch.cos, batch.sin, t);
     for (int64_t r = 1; r < run; ++r)
-      put(rope_->angles(start + r, 1, std::max(s.prompt_end, start + r + 1)), batch.next_cos, batch.next_sin,
-          (r - 1) * batch.tokens + t);
+      put(s, start + r, 1, batch.next_cos, batch.next_sin, (r - 1) * batch.tokens + t);
     for (int64_t i = 0; i < count; ++i, ++t)
       info[t] = {s.tokens[static_cast<size_t>(i)], static_cast<int32_t>(start + i),
                  cache.device_pages(s.slot)};

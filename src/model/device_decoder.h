@@ -108,6 +108,7 @@ class DeviceDecoder {
   DecoderTraits traits_;
   KvType kv_type_ = KvType::kBF16;
   std::unique_ptr<Rope> rope_;
+  RopeTable angles_;
   DeviceStaging staging_;
   DeviceArena arena_;
   std::unique_ptr<DeviceLinear> embedding_, head_;

@@ -68,8 +68,8 @@ class Model {
   bool same_rotation(int64_t a, int64_t b) const;
 
   // Runs the new tokens of all steps through the decoder. hidden receives the states after the last norm, the steps'
-  // tokens one after another: (sum of tokens, hidden_size), rows hidden_ld() apart, padding zero. Token ids must be
-  // below vocab_size.
+  // tokens one after another: (sum of tokens, hidden_size), rows hidden_ld() apart, padding zero; null: only the cache is
+  // wanted. Token ids must be below vocab_size.
   void forward(std::span<const SequenceStep> steps, KvCache& cache, float* hidden, ThreadPool& pool) const;
   // logits (rows, vocab_size) of hidden states, rows ldl apart.
   void logits(const float* hidden, int64_t rows, float* out, int64_t ldl, ThreadPool& pool) const;

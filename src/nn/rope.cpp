@@ -117,4 +117,24 @@ RopeAngles Rope::angles(int64_t start, int64_t tokens, int64_t length) const {
   return a;
 }
 
+void RopeTable::copy(int64_t start, int64_t tokens, int64_t length, float* cos, float* sin) {
+  constexpr int64_t kMost = 1 << 15, kAtOnce = 256;  // positions
+  const auto put = [&](const RopeAngles& a, int64_t first) {
+    std::copy_n(a.cos.begin() + first * a.half, tokens * a.half, cos);
+    std::copy_n(a.sin.begin() + first * a.half, tokens * a.half, sin);
+  };
+  const int64_t end = start + tokens;
+  if (kept_.cos.empty()) length_ = length;
+  if (end > kMost || !rope_.same_frequencies(length, length_))
+    return put(rope_.angles(start, tokens, length), 0);
+  kept_.half = rope_.half();
+  const auto have = static_cast<int64_t>(kept_.cos.size()) / kept_.half;
+  if (end > have) {
+    const RopeAngles more = rope_.angles(have, (end - have + kAtOnce - 1) / kAtOnce * kAtOnce, length_);
+    kept_.cos.insert(kept_.cos.end(), more.cos.begin(), more.cos.end());
+    kept_.sin.insert(kept_.sin.end(), more.sin.begin(), more.sin.end());
+  }
+  put(kept_, start);
+}
+
 }  // namespace roundel

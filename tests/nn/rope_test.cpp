@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -74,6 +75,30 @@ TEST(Rope, FrequenciesFollowTheLengthOfTheWholePrompt) {
                    alone = rope.angles(0, 10, 10);
   EXPECT_TRUE(std::equal(first.cos.begin(), first.cos.end(), whole.cos.begin()));
   EXPECT_NE(first.cos, alone.cos);
+}
+
+// Positions in any order, lengths with the same frequencies and with others, and beyond what is kept.
+TEST(RopeTable, GivesTheAnglesOfRope) {
+  RopeSettings dynamic{.theta = 10000.0, .rotated = 16, .max_position = 64};
+  dynamic.type = "dynamic", dynamic.factor = 2;
+  for (const RopeSettings& settings :
+       {RopeSettings{.theta = 10000.0, .rotated = 16, .max_position = 64}, dynamic}) {
+    const Rope rope(settings);
+    RopeTable table(rope);
+    for (const auto& [start, tokens, length] : {std::array<int64_t, 3>{5, 3, 40},
+                                                {0, 7, 40},
+                                                {250, 20, 270},
+                                                {6, 2, 300},
+                                                {6, 2, 41},
+                                                {40000, 3, 40003},
+                                                {7, 300, 307}}) {
+      const RopeAngles want = rope.angles(start, tokens, length);
+      std::vector<float> cos(want.cos.size()), sin(want.sin.size());
+      table.copy(start, tokens, length, cos.data(), sin.data());
+      EXPECT_EQ(cos, want.cos) << settings.type << ' ' << start << ' ' << length;
+      EXPECT_EQ(sin, want.sin);
+    }
+  }
 }
 
 }  // namespace

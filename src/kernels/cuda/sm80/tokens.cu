@@ -77,7 +77,7 @@ struct Token {
 };
 
 template <int kThreads, int kPer>
-__global__ void __launch_bounds__(kThreads, kThreads == 512 && kPer == 2 ? 3 : kPer <= 2 ? 1024 / kThreads : 1) norm_kernel(const NormArgs a) {
+__global__ void __launch_bounds__(kThreads, kPer <= 2 ? 1024 / kThreads : 1) norm_kernel(const NormArgs a) {
   __shared__ float scratch[32];
   Token<kThreads, kPer> x;
   float4 gain[kPer];  // read while the kernel before still runs: nobody writes weights
