@@ -2,7 +2,8 @@
 // the A operand, rows of the weight the columns of B, both as the copy engine brings them into shared memory (128-byte
 // swizzle), so nothing is unpacked and the kernel reads weights at the speed of memory. One warp asks, two warpgroups
 // multiply half the rows each. E4M3 sums leave the tensor cores each 128 columns, where they are kept with fewer bits
-// than float; int32 sums stay. Blocks of E4M3 have scales for each 128 columns, which the sums take there. A gated result can be rounded at once: blocks agree on each token's largest value.
+// than float; int32 sums stay. FP8 blocks have scales for each 128 columns, which the sums take there. A gated result can
+// be rounded at once: blocks of threads agree on each token's largest value.
 #pragma once
 #include <type_traits>
 

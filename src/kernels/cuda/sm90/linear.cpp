@@ -1,5 +1,5 @@
-// sm90_units: quantized weights on Hopper. Few tokens go to small.cuh, wide.cuh and bytes.cuh; many tokens of bf16 to many.cuh,
-// of bytes to cuBLASLt; the rest through bf16 rows and cuBLASLt.
+// sm90_units: quantized weights on Hopper. Few tokens go to small.cuh, wide.cuh and bytes.cuh; many tokens of bf16 to
+// many.cuh, of bytes to cuBLASLt; the rest through bf16 rows and cuBLASLt.
 #include <algorithm>
 
 #include "base/error.h"

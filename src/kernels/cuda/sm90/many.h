@@ -1,4 +1,5 @@
-// Linears of more than 64 tokens of bf16 over units of 4-bit codes and plain rows of bytes (many.cuh): tiles, arguments, the choice of tiles.
+// Linears of more than 64 tokens of bf16 over units of 4-bit codes and plain rows of bytes (many.cuh): tiles, arguments, the
+// choice of tiles.
 #pragma once
 #include "kernels/api/device_linear.h"
 #include "kernels/cuda/common/layout.h"
