@@ -69,7 +69,7 @@ def no_room_for_a_request(program, work):
 def tune_is_for_gpus(program, work):
     _, err = program.run("tune", DENSE, "--device", "cpu", "--cache", work / "cache", expect=2)
     says(err, "--device cpu", "cuda")
-    program.run("tune", DENSE, "--tokens", "1,65", expect=2)
+    program.run("tune", DENSE, "--tokens", "1,8193", expect=2)
     check(not list(work.iterdir()), "files were left: %s", list(work.iterdir()))
 
 
